@@ -114,7 +114,7 @@ class ModelReplay:
         self.undo()
         repeat: Any = nullcontext()
         if self._rng is None:
-            self._rng = effects.save_rng(effects.devices_of(list(model.parameters())))
+            self._rng = effects.save_rng(list(model.parameters()))
         else:
             repeat = effects.repeated(self._rng)
         with ExitStack() as stack:

@@ -73,7 +73,12 @@ class Proof:
     """The loss and the gradients of the model itself on one batch, to hold the routes against."""
 
     def __init__(self, net: Net, batch: Batch) -> None:
-        _refuse_gradient_hooks(net)
+        for name, p in net.parameters.items():
+            if getattr(p, "_post_accumulate_grad_hooks", None):
+                raise ValueError(
+                    f"{name} has a hook by register_post_accumulate_grad_hook, which works on "
+                    ".grad: a cyclic step has none. Remove it; register_hook works"
+                )
         self.net, self.batch = net, batch
         with preserved(net.model) as keep, preserved_inputs(batch.inputs), torch.enable_grad():
             with Watch(net.model) as watch:
@@ -82,7 +87,11 @@ class Proof:
             self.written = keep.changed()  # attributes that forward itself writes
             self.trained = {n: p for n, p in net.parameters.items() if p.requires_grad}
             self._refuse_moving(watch)
-            _refuse_without_graph(loss)
+            if not loss.requires_grad:
+                raise ValueError(
+                    "the loss has no graph: it does not depend on any trained parameter (was it "
+                    "detached, made from .item(), or computed under torch.no_grad?)"
+                )
             self._refuse_strangers(loss)
             self.effects = watch.seen + custom_functions(loss)
             # Where losses of several ranks meet in a normalisation, each counts by its weight.
@@ -222,23 +231,6 @@ class Proof:
                     "GAN: one model of both that returns its loss, and for each an optimizer with "
                     'blocks=["G", "D"] and lr=[0.1, 0.0], or the other way round'
                 )
-
-
-def _refuse_without_graph(loss: Tensor) -> None:
-    if not loss.requires_grad:
-        raise ValueError(
-            "the loss has no graph: it does not depend on any trained parameter (was it detached, "
-            "made from .item(), or computed under torch.no_grad?)"
-        )
-
-
-def _refuse_gradient_hooks(net: Net) -> None:
-    for name, p in net.parameters.items():
-        if getattr(p, "_post_accumulate_grad_hooks", None):
-            raise ValueError(
-                f"{name} has a hook by register_post_accumulate_grad_hook, which works on .grad: "
-                "a cyclic step has none. Remove it; register_hook works"
-            )
 
 
 def _leaves(loss: Tensor) -> list[Tensor]:

@@ -63,11 +63,11 @@ class Routes:
         self._again = again
         first = cut(model, example=example, stages=stages, warn=False)
         # Without an example torch.export could not try: it will, on the first batch.
-        self._later = example is None and first.needs_example
-        if not self._later:
+        self.settled = example is not None or not first.needs_example
+        if self.settled:
             first.warn()
-        self.net: Net | None = None  # it and the partitioning are given once they are made
-        self.partitioning: Partitioning | None = None
+        self.net: Net  # it and the partitioning are given once they are made
+        self.partitioning: Partitioning
         self.chosen = False  # whether the blocks are, which then stay what they are
         self.chain = self._ready(first)
         self._recut = False  # whether the stages are others than when they were last counted
@@ -75,19 +75,9 @@ class Routes:
         self._structure = Structure(model)
 
     @property
-    def settled(self) -> bool:
-        """Whether the stages are known before the first batch."""
-        return not self._later
-
-    @property
     def how(self) -> str:
         """How the model was cut, in a word."""
-        return "model" if self._net.whole_model else self.chain.how
-
-    @property
-    def _net(self) -> Net:
-        assert self.net is not None
-        return self.net
+        return "model" if self.net.whole_model else self.chain.how
 
     def _ready(self, chain: Chain) -> Chain:
         if self._compile:
@@ -95,7 +85,7 @@ class Routes:
         return chain
 
     def _use(self, chain: Chain) -> None:
-        self.chain = self._net.chain = self._ready(chain)
+        self.chain = self.net.chain = self._ready(chain)
         self._recut = True
 
     def ready(self, batches: Sequence[Batch], step: int) -> bool:
@@ -104,7 +94,7 @@ class Routes:
 
     def _proved(self, batches: Sequence[Batch]) -> bool:
         """Whether the route is proved for such batches, and the model still what it was then."""
-        self._net.check_unchanged()
+        self.net.check_unchanged()
         if not self.chosen or self._structure.changed() is not None:
             return False
         many = len(batches) > 1
@@ -129,7 +119,7 @@ class Routes:
                 if not self._due(step) or self._still_proved(batches[0]):
                     return False
                 every = thorough = True
-            self._net.check_unchanged()
+            self.net.check_unchanged()
             if not batches:
                 if not self.chosen:
                     raise ValueError("the first batch must have samples on every rank")
@@ -139,8 +129,7 @@ class Routes:
 
     def _place_blocks(self, inputs: Inputs) -> None:
         """Choose the blocks for the route to be proved."""
-        net, parts = self._net, self.partitioning
-        assert parts is not None
+        net, parts = self.net, self.partitioning
         if net.whole_model:
             parts.costs = [1.0]  # one pass a block
         elif parts.costs is None or self._recut:
@@ -185,7 +174,7 @@ class Routes:
         few = None if thorough else self._few(batch)
         proof = None if few is None else self._proved_on_few(few, batch, arrange)
         if proof is None:
-            proof = Proof(self._net, batch)
+            proof = Proof(self.net, batch)
             try:
                 proof.check_stages()
             except UnprovedError:
@@ -197,7 +186,7 @@ class Routes:
             proof.check_gradients()
             self.unseen = proof.unseen
             # Ranks that meet in a normalisation must make as many passes as each other.
-            if proof.finite and (thorough or self.unseen or self._net.weigh_losses):
+            if proof.finite and (thorough or self.unseen or self.net.weigh_losses):
                 self._prove_elsewhere(batch)
         if proof.finite:
             self.chain.mark_proved(batch.inputs, many=many)
@@ -206,7 +195,7 @@ class Routes:
     def _proved_on_few(self, few: Batch, batch: Batch, arrange: Callable[[], None]) -> Proof | None:
         """The proof on a few samples; None where it fails or leaves something unseen."""
         try:
-            proof = Proof(self._net, few)
+            proof = Proof(self.net, few)
             proof.check_stages()
             if not proof.finite:
                 return None
@@ -223,7 +212,7 @@ class Routes:
 
     def _few(self, batch: Batch) -> Batch | None:
         """A few samples, which are enough for a proof where no size is baked in; else None."""
-        if batch.size < 2 * _FEW or self._net.weigh_losses:
+        if batch.size < 2 * _FEW or self.net.weigh_losses:
             return None
         few = first_samples(batch, _FEW)
         if few is None or (self.chain.how == "export" and not self.chain.serves(few.inputs)):
@@ -232,11 +221,11 @@ class Routes:
 
     def _prove_elsewhere(self, batch: Batch) -> None:
         """The same at a point where no parameter is zero, which hides what lies before it."""
-        if self._net.whole_model:
+        if self.net.whole_model:
             return
-        with elsewhere(self._net):
+        with elsewhere(self.net):
             try:
-                proof = Proof(self._net, batch)
+                proof = Proof(self.net, batch)
             except Exception:  # a logarithm, a Cholesky factor: this point says nothing
                 return
             if proof.finite:
@@ -254,21 +243,21 @@ class Routes:
     def check_parameters(self) -> None:
         """Refuse to go on when the model has other parameters than it had."""
         if self._structure.changed() is not None:
-            self._net.check_registry()
+            self.net.check_registry()
 
     def _follow_changes(self, inputs: Inputs) -> None:
         """Cut again where the model has changed, or could not be cut without a batch."""
         changed = self._structure.changed()
         if changed is not None:
-            self._net.check_registry()
-            self._net.whole_model = False
-        if changed is not None or self._later:
-            self._later = False
+            self.net.check_registry()
+            self.net.whole_model = False
+        if changed is not None or not self.settled:
+            self.settled = True
             self._use(cut(self._model, example=inputs, stages=self._stages))
 
     def _keep_hooks_whole(self) -> None:
         """Hooks may hand values to the loss, which must then come from the same pass."""
-        if self.chain.how == "whole" or self._net.whole_model:
+        if self.chain.how == "whole" or self.net.whole_model:
             return
         for path, module in self._model.named_modules():
             if module._forward_hooks or module._forward_pre_hooks:
@@ -283,8 +272,8 @@ class Routes:
             raise ValueError(f"stages= are not the model: {reason}")
         if self.chain.how != "whole":
             self._use(whole(self._model))
-        elif not self._net.whole_model:
-            self._net.whole_model = True
+        elif not self.net.whole_model:
+            self.net.whole_model = True
         else:
             raise ValueError(
                 f"no way of running {type(self._model).__name__} block by block gives its own "

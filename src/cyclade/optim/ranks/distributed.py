@@ -280,7 +280,7 @@ class ManyProcesses(OneProcess):
         if not (net.whole_model or net.chain.random):
             yield
             return
-        own = effects.save_rng(effects.devices_of(list(net.parameters.values())))
+        own = effects.save_rng(list(net.parameters.values()))
         word = int(np.random.SeedSequence([abs(seed), draws]).generate_state(1)[0])
         torch.manual_seed(word)
         random.seed(word)

@@ -353,4 +353,4 @@ def _generators(part: Part, env: Env) -> RngState | None:
         return None
     values = [env[name] for name in part.reads if name in env]
     own = [slot.get() for slot in (*part.direct, *part.swapped)]
-    return effects.save_rng(effects.devices_of(values, own))
+    return effects.save_rng(values, own)

@@ -19,24 +19,22 @@ from cyclade.optim.stages.inputs import Names, Slot
 NO, MAYBE, YES = 0, 1, 2
 RngState = dict[torch.device | str, Any]
 
-_DROPOUT = (nn.modules.dropout._DropoutNd,)
-_INNER_DROPOUT = (nn.MultiheadAttention, nn.RNNBase)
-_ALWAYS = (nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)
+_OF_TORCH = ("torch.nn.", "torch.ao.nn.")
+_RATES = ((nn.modules.dropout._DropoutNd, "p"), ((nn.MultiheadAttention, nn.RNNBase), "dropout"))
 
 
 def _own(module: nn.Module) -> int:
     """Randomness of a module's own forward, its children left out."""
-    if isinstance(module, _ALWAYS):
+    if isinstance(module, (nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)):
         return YES
     if not module.training:
         return NO
-    if isinstance(module, _DROPOUT):
-        return YES if module.p > 0 else NO
-    if isinstance(module, _INNER_DROPOUT):
-        return YES if module.dropout > 0 else NO
     if isinstance(module, nn.RReLU):
         return YES
-    if type(module).__module__.startswith(("torch.nn.", "torch.ao.nn.")):
+    for kinds, rate in _RATES:
+        if isinstance(module, kinds):
+            return YES if getattr(module, rate) > 0 else NO
+    if type(module).__module__.startswith(_OF_TORCH):
         return NO
     # Python code we cannot look into: it may draw, unless its author says that it does not.
     return NO if getattr(module, "draws_random_numbers", True) is False else MAYBE
@@ -47,24 +45,20 @@ def module_randomness(module: nn.Module) -> int:
     return max(_own(m) for m in module.modules())
 
 
-def devices_of(*values: Any) -> set[torch.device]:
-    """The accelerator devices of the tensors among (nested) values."""
-    leaves = pytree.tree_leaves(values)
-    return {v.device for v in leaves if isinstance(v, Tensor) and v.device.type not in _HOST}
+def save_rng(*values: Any) -> RngState:
+    """The state of Python's, NumPy's and torch's generators on the host.
 
-
-_HOST = ("cpu", "meta")
-
-
-def save_rng(devices: set[torch.device]) -> RngState:
-    """The state of Python's, NumPy's and torch's generators on the host, and of ``devices``."""
+    With those on the devices of `values`: nested tensors, or devices.
+    """
     state: RngState = {
         "python": random.getstate(),
         "numpy": np.random.get_state(),  # noqa: NPY002
         torch.device("cpu"): torch.get_rng_state(),
     }
-    for device in devices:
-        state[device] = torch.get_device_module(device).get_rng_state(device)
+    leaves = [v for v in pytree.tree_leaves(values) if isinstance(v, (Tensor, torch.device))]
+    for device in {v.device if isinstance(v, Tensor) else v for v in leaves}:
+        if device.type not in ("cpu", "meta"):
+            state[device] = torch.get_device_module(device).get_rng_state(device)
     return state
 
 
@@ -92,15 +86,10 @@ def _equal(a: Any, b: Any) -> bool:
     return all(bool(np.all(x == y)) for x, y in zip(a, b, strict=True))
 
 
-def accelerators(state: RngState) -> set[torch.device]:
-    """The devices, beside the host, whose generators are in a state."""
-    return {d for d in state if isinstance(d, torch.device) and d.type != "cpu"}
-
-
 @contextmanager
 def repeated(state: RngState) -> Iterator[None]:
     """Draw again from ``state``; afterwards the generators stand where they stood before."""
-    now = save_rng(accelerators(state))
+    now = save_rng(list(state))
     restore_rng(state)
     try:
         yield

@@ -22,14 +22,7 @@ class Inputs:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
 
 
-class _Runtime:
-    """Stands for a value known only when the stages run."""
-
-    def __repr__(self) -> str:
-        return "RUNTIME"
-
-
-RUNTIME = _Runtime()
+RUNTIME: Any = object()  # stands for a value known only when the stages run
 _STATIC = (type(None), bool, int, str, torch.dtype, torch.device)
 
 
@@ -43,11 +36,6 @@ class Signature:
 
     spec: Any
     leaves: tuple[Any, ...]
-
-    def arguments(self, values: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The (args, kwargs) with ``values`` in the places of the leaves."""
-        args, kwargs = pytree.tree_unflatten(values, self.spec)
-        return args, kwargs
 
 
 def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
@@ -91,34 +79,23 @@ def guess(model: nn.Module) -> Signature:
     return Signature(spec, tuple(leaves))
 
 
+@dataclass(frozen=True)
 class Slot:
     """One parameter or buffer: the registry of the module that owns it, and its canonical name.
 
     The registry is kept, not the tensor, because ``model.to(...)`` puts new buffers there.
     """
 
-    __slots__ = ("attr", "buffer", "key", "name", "store")
-
-    def __init__(self, store: dict[str, Any], attr: str, name: str, *, buffer: bool) -> None:
-        self.store = store
-        self.attr = attr
-        self.name = name
-        self.buffer = buffer
-        self.key = (id(store), attr)
+    place: int  # of the registry in memory
+    attr: str
+    name: str = field(compare=False)
+    buffer: bool = field(compare=False)
+    store: dict[str, Any] = field(compare=False, repr=False)
 
     def get(self) -> Tensor:
         """The tensor that lives there now."""
         tensor: Tensor = self.store[self.attr]
         return tensor
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Slot) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __repr__(self) -> str:
-        return f"Slot({self.name!r})"
 
 
 class Names:
@@ -168,7 +145,7 @@ class Names:
                         f"{type(owner).__name__}.{attr} is not a parameter of the model: "
                         "every stage must be made of modules of the model"
                     )
-                return Slot(store, attr, name or attr, buffer=buffer)
+                return Slot(id(store), attr, name or attr, buffer, store)
         return None
 
 

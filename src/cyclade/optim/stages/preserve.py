@@ -191,7 +191,7 @@ class Keep:
         ]
         plain = [(store, name) for store, name in buffers_of(model) if type(store[name]) is Tensor]
         self._buffers = Places(plain)
-        self._rng = effects.save_rng(effects.devices_of(list(model.parameters())))
+        self._rng = effects.save_rng(list(model.parameters()))
 
     def tensors(self) -> None:
         """Restore buffers and generators, but not what Python code has stored."""

@@ -134,7 +134,7 @@ class _Tracer(fx.Tracer):
             self.create_proxy("placeholder", f"input_{k}", (), {}) if leaf is RUNTIME else leaf
             for k, leaf in enumerate(self.called.leaves)
         ]
-        args, kwargs = self.called.arguments(leaves)
+        args, kwargs = pytree.tree_unflatten(leaves, self.called.spec)
 
         def call(root: nn.Module) -> list[Any]:
             result, self.out_spec = pytree.tree_flatten(root_fn(root, *args, **kwargs))
@@ -154,12 +154,12 @@ def trace(model: nn.Module, called: Signature, names: Names) -> Traced:
     tracer = _Tracer(called)
     with preserved(model), torch.enable_grad(), _factories(tracer):
         held = {path: dict(module._buffers) for path, module in model.named_modules()}
-        before = effects.save_rng(set())
+        before = effects.save_rng()
         with Watch(model) as watch:
             graph = tracer.trace(model)
         if watch.moved:
             raise TraceError(f"forward writes to the parameter {next(iter(watch.moved))!r}")
-        if not effects.same_rng(before, effects.save_rng(set())):
+        if not effects.same_rng(before, effects.save_rng()):
             raise TraceError("forward draws random numbers that do not depend on its inputs")
         _write_back(model, graph, held)
         direct: dict[fx.Node, Slot] = {}
@@ -201,10 +201,10 @@ def export(model: nn.Module, inputs: Inputs, names: Names) -> Traced:
         if hooked(module):
             raise ValueError(f"{path or 'the model itself'} has hooks, which the stages would skip")
     with preserved(model), torch.enable_grad(), _quiet():
-        before = effects.save_rng(set())
+        before = effects.save_rng()
         model.forward = _without_objects(model.forward)
         program = _exported(model, inputs)
-        after = effects.save_rng(set())
+        after = effects.save_rng()
     for source in ("python", "numpy"):
         if not effects.same_rng({source: before[source]}, after):
             raise ValueError(

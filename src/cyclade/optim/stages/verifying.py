@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -16,8 +15,6 @@ from cyclade.optim.stages.chain import CUT, Chain, Cut, Replay
 from cyclade.optim.stages.inputs import Inputs, map_leaves, without_objects
 from cyclade.optim.stages.parts import Env
 from cyclade.optim.stages.preserve import Keep, preserved
-
-__all__ = ["OTHER_KERNELS", "same", "verify"]
 
 _DIFFERENT = "the stages do not compute what the model computes"
 _ADVICE = "Give stages=, or step with a closure"
@@ -67,9 +64,11 @@ def _copied(inputs: Inputs) -> Inputs:
     return Inputs(_copy(tuple(inputs.args)), _copy(dict(inputs.kwargs)))
 
 
-def _call(model: nn.Module, inputs: Inputs) -> Any:
+def _called(chain: Chain, inputs: Inputs) -> Any:
+    """What the model returns; where it was exported, without what an export cannot describe."""
     fresh = _copied(inputs)
-    return model(*fresh.args, **fresh.kwargs)
+    output = chain.model(*fresh.args, **fresh.kwargs)
+    return without_objects(output) if chain.how == "export" else output
 
 
 def _buffers(model: nn.Module) -> dict[str, Tensor]:
@@ -85,16 +84,14 @@ def verify(chain: Chain, inputs: Inputs, *, briefly: bool = False) -> None:
     model = chain.model
     differentiates = chain.how == "whole"  # its forward may do so itself
     with chain.eager(), preserved(model) as keep, torch.set_grad_enabled(differentiates):
-        expected = _copy(_call(model, inputs))
-        if chain.how == "export":
-            expected = without_objects(expected)
+        expected = _copy(_called(chain, inputs))
         if briefly:
             keep.everything()
             if not chain.random and not same(_output(chain, inputs), expected, loose=OTHER_KERNELS):
                 raise ValueError(f"{_DIFFERENT} for a batch of this size. {_ADVICE}")
             return
         moved = _buffers(model)
-        loose = _check_repeatable(model, inputs, keep, expected, exported=chain.how == "export")
+        loose = _check_repeatable(chain, inputs, keep, expected)
         keep.everything()
         env = _run(chain, inputs, loose)
         if chain.how == "export":
@@ -104,7 +101,10 @@ def verify(chain: Chain, inputs: Inputs, *, briefly: bool = False) -> None:
             keep.everything()
             if chain.how == "export" and chain.random:
                 # Other kernels draw other masks, too; without any, the stages must agree.
-                _compare_without_draws(chain, inputs)
+                model.eval()  # for now
+                expected = _called(chain, inputs)
+                if not same(chain.output(_run(chain, inputs, 0)), expected, loose=OTHER_KERNELS):
+                    raise ValueError(f"{_DIFFERENT}, not even in eval mode. {_ADVICE}")
                 return
             where = _first_difference(chain, inputs, keep, loose)
             raise ValueError(f"{_DIFFERENT}: they differ {where}. {_ADVICE}")
@@ -122,34 +122,22 @@ def _output(chain: Chain, inputs: Inputs) -> Any:
     return chain.output(chain.run(_copied(inputs), dict(chain.model.named_parameters())))
 
 
-def _compare_without_draws(chain: Chain, inputs: Inputs) -> None:
-    """Compare stages and model in eval mode; the caller restores the training flags."""
-    chain.model.eval()
-    expected = without_objects(_call(chain.model, inputs))
-    if not same(chain.output(_run(chain, inputs, 0)), expected, loose=OTHER_KERNELS):
-        raise ValueError(f"{_DIFFERENT}, not even in eval mode. {_ADVICE}")
-
-
-def _check_repeatable(
-    model: nn.Module, inputs: Inputs, keep: Keep, expected: Any, *, exported: bool
-) -> float:
+def _check_repeatable(chain: Chain, inputs: Inputs, keep: Keep, expected: Any) -> float:
     """Refuse a model whose output depends on what its Python code has stored.
 
     Returns how loose comparisons must be, when a kernel does not repeat its last bits.
     """
     changed = keep.changed()
     keep.tensors()
-    again = _call(model, inputs)
-    if exported:
-        again = without_objects(again)
+    again = _called(chain, inputs)
     if same(again, expected):
         return 0
     if not changed and same(again, expected, loose=_SAME_KERNELS):
         return _SAME_KERNELS
     what = f" (forward changes {', '.join(changed)})" if changed else ""
     raise ValueError(
-        f"two calls of {type(model).__name__} on the same batch differ, with the same buffers "
-        f"and random state{what}: it keeps Python state that no replay can repeat"
+        f"two calls of {type(chain.model).__name__} on the same batch differ, with the same "
+        f"buffers and random state{what}: it keeps Python state that no replay can repeat"
     )
 
 
@@ -160,10 +148,10 @@ def _run(chain: Chain, inputs: Inputs, loose: float) -> Env:
     # torch may take another kernel for a detached weight, even without gradients.
     own = dict(chain.model.named_parameters())
     for i, part in enumerate(env[CUT].parts):
-        before = effects.save_rng(effects.devices_of(list(env.values())))
+        before = effects.save_rng(list(env.values()))
         given = _copy(env)
         after = replay.run(i, env, own)
-        part.drew = not effects.same_rng(before, effects.save_rng(effects.accelerators(before)))
+        part.drew = not effects.same_rng(before, effects.save_rng(list(before)))
         live = [slot.get().detach().clone() for slot in part.state]
         _check_state(replay, i, env, after, own, loose)
         again = replay.run(i, env, own)
@@ -196,30 +184,22 @@ def _check_state(
         )
 
 
-@contextmanager
-def _recording(model: nn.Module) -> Iterator[list[tuple[str, Any]]]:
-    """The outputs of the model's modules, by their paths, as they are called."""
-    paths = {module: path for path, module in model.named_modules()}
-    record: list[tuple[str, Any]] = []
-
-    def note(module: nn.Module, args: Any, output: Any) -> None:
-        if module in paths:
-            record.append((paths[module], _copy(output)))
-
-    handle = register_module_forward_hook(note)
-    try:
-        yield record
-    finally:
-        handle.remove()
-
-
 def _first_difference(chain: Chain, inputs: Inputs, keep: Keep, loose: float) -> str:
     """Where the stages part from the model, as far as the layers they call can tell."""
-    with _recording(chain.model) as plain:
-        _call(chain.model, inputs)
-    keep.everything()
-    with _recording(chain.model) as staged:
-        _output(chain, inputs)
+    paths = {module: path for path, module in chain.model.named_modules()}
+    plain, staged = list[tuple[str, Any]](), list[tuple[str, Any]]()
+    for record, call in ((plain, _called), (staged, _output)):
+        keep.everything()
+
+        def note(module: nn.Module, args: Any, output: Any, record: Any = record) -> None:
+            if module in paths:
+                record.append((paths[module], _copy(output)))
+
+        handle = register_module_forward_hook(note)
+        try:
+            call(chain, inputs)
+        finally:
+            handle.remove()
     called = {path for path, _ in staged}
     wanted = [(path, value) for path, value in plain if path in called]
     for (path, output), (other, value) in zip(staged, wanted, strict=False):
