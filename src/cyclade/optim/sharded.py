@@ -43,7 +43,7 @@ _RATES = ("lr", "weight_decay")
 class Unit:
     """One FSDP unit: the parameters that it gathers itself."""
 
-    def __init__(self, name: str, module: nn.Module) -> None:
+    def __init__(self, name: str, module: Any) -> None:
         self.name, self.module, self.stage = name, module, 0
         self._places = [
             (m, key) for m in _own(module) for key, p in m._parameters.items() if p is not None
@@ -276,7 +276,8 @@ class _ShardedOptimizer(torch.optim.Optimizer):
             turns = self._turns.next()
             assert turns is not None
             rule.halfway = rule.recursive
-            core.cycle(turns, now, self._lag, self._g, self, self, again)
+            steps: Any = self  # it has what a cycle asks for, and nothing of `minimize`
+            core.cycle(turns, now, self._lag, self._g, steps, steps, again)
             rule.halfway = False
             self._lag.trim()
             self._turns.done()

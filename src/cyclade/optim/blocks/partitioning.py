@@ -59,8 +59,8 @@ class Partitioning:
         layers = layers_of(model, chain)
         if resident and max_overhead is not None:
             raise ValueError("max_overhead is for cycles: with resident='block' give blocks=")
-        silent = blocks is None and max_overhead is None
-        if alone and silent and not isinstance(order, list | tuple | Custom):
+        listed = isinstance(order, list | tuple | Custom)  # numbers of layers
+        if alone and blocks is None and max_overhead is None and not listed:
             blocks = min(RESIDENT_BLOCKS if resident else ALONE_BLOCKS, len(layers))
         if one_block:
             layers = merged(layers, [0])
@@ -68,24 +68,21 @@ class Partitioning:
             if not 1 <= blocks <= len(layers):
                 raise ValueError(f"blocks={blocks}: the model has {len(layers)} layers")
             self._number = blocks if blocks < len(layers) else None
-        elif blocks is None:
-            listed = isinstance(order, list | tuple | Custom)  # numbers of layers
-            if listed and max_overhead is not None:
-                raise ValueError(
-                    "an order of block numbers needs blocks that are known: give blocks=, not "
-                    "max_overhead"
-                )
-            if not listed:
-                self._budget = DEFAULT_OVERHEAD if max_overhead is None else max_overhead
-        elif isinstance(blocks, str):
-            if blocks != "layers":
-                raise TypeError(
-                    f"blocks={blocks!r}: 'layers' is the only word; else a number, or a list of "
-                    "modules, their names, or lists of these"
-                )
-        elif isinstance(blocks, Iterable):
+        elif blocks is None and not listed:
+            self._budget = DEFAULT_OVERHEAD if max_overhead is None else max_overhead
+        elif blocks is None and max_overhead is not None:
+            raise ValueError(
+                "an order of block numbers needs blocks that are known: give blocks=, not "
+                "max_overhead"
+            )
+        elif isinstance(blocks, Iterable) and not isinstance(blocks, str):
             layers = named(model, chain, blocks)
-        else:
+        elif isinstance(blocks, str) and blocks != "layers":
+            raise TypeError(
+                f"blocks={blocks!r}: 'layers' is the only word; else a number, or a list of "
+                "modules, their names, or lists of these"
+            )
+        elif blocks is not None and not isinstance(blocks, str):
             raise TypeError(
                 "blocks must be 'layers', a number, or a list of modules, their names, or lists "
                 f"of these, got {type(blocks).__name__}"
@@ -130,11 +127,10 @@ class Partitioning:
         parts = self.placed(chain)
         if not self.by_cost:
             return parts
-        if self._number is not None and self._resident:
-            return merged(parts, balance(self._sizes(parts), self._number))
-        assert self.costs is not None
         if self._number is not None:
-            return merged(parts, balance(layer_costs(parts, self.costs), self._number))
+            weights = self._sizes(parts) if self._resident else self.block_costs(parts)
+            return merged(parts, balance(weights, self._number))
+        assert self.costs is not None
         assert self._budget is not None
         starts, order = [part.start for part in parts], direction(self.order)
         found = merged(parts, finest_under(self.costs, self._budget, order, starts))
@@ -151,7 +147,9 @@ class Partitioning:
         """Multiply-adds of the stages of each block; NaN before they are counted."""
         if self.costs is None:
             return [math.nan] * len(blocks)
-        return layer_costs(blocks, self.costs)
+        starts = [block.start for block in blocks]
+        ends = [*starts[1:], len(self.costs)]
+        return [sum(self.costs[a:b]) for a, b in zip([0, *starts[1:]], ends, strict=True)]
 
     def overhead(self, blocks: list[Block]) -> float:
         """Multiply-adds of a cycle over those of an SGD step; NaN before they are counted.
@@ -285,13 +283,6 @@ def join(parts: list[Block]) -> Block:
     params = tuple(name for part in parts for name in part.params)
     groups = tuple(i for part in parts for i in part.groups)
     return Block(name, params, min(part.start for part in parts), groups)
-
-
-def layer_costs(parts: list[Block], stage_costs: list[float]) -> list[float]:
-    """The cost of the stages from each layer's first to the next layer's."""
-    ends = [*[part.start for part in parts[1:]], len(stage_costs)]
-    first = [0, *[part.start for part in parts[1:]]]
-    return [sum(stage_costs[a:b]) for a, b in zip(first, ends, strict=True)]
 
 
 def placed(parts: list[Block], model: nn.Module, chain: Chain) -> list[Block]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -171,44 +172,47 @@ class Routes:
         self, batch: Batch, arrange: Callable[[], None], many: bool, thorough: bool
     ) -> set[str]:
         """Prove the present route on a batch; the attributes that forward itself writes."""
-        few = None if thorough else self._few(batch)
-        proof = None if few is None else self._proved_on_few(few, batch, arrange)
+        few, proof = None if thorough else self._few(batch), None
+        if few is not None:
+            with suppress(Exception):  # all samples will say what is wrong, or that nothing is
+                found = self._proved_on(few, arrange)
+                if self.chain.how == "export":  # what it baked in for these sizes shows in outputs
+                    verify(self.chain, batch.inputs, briefly=True)
+                proof = found if found.finite and not self.unseen else None
         if proof is None:
-            proof = Proof(self.net, batch)
-            try:
-                proof.check_stages()
-            except UnprovedError:
-                if not self.chain.cut_alone(batch.inputs):
-                    raise
-                proof.check_stages()
-            with proving():
-                arrange()
-            proof.check_gradients()
-            self.unseen = proof.unseen
             # Ranks that meet in a normalisation must make as many passes as each other.
-            if proof.finite and (thorough or self.unseen or self.net.weigh_losses):
-                self._prove_elsewhere(batch)
+            beside = thorough or self.net.weigh_losses
+            proof = self._proved_on(batch, arrange, all_samples=True, beside=beside)
         if proof.finite:
             self.chain.mark_proved(batch.inputs, many=many)
         return set(proof.written)
 
-    def _proved_on_few(self, few: Batch, batch: Batch, arrange: Callable[[], None]) -> Proof | None:
-        """The proof on a few samples; None where it fails or leaves something unseen."""
+    def _proved_on(
+        self,
+        batch: Batch,
+        arrange: Callable[[], None],
+        *,
+        all_samples: bool = False,
+        beside: bool = False,
+    ) -> Proof:
+        """The proof on these samples, also `beside` the present point if that was asked for.
+
+        All samples may be cut for their own sizes alone.
+        """
+        proof = Proof(self.net, batch)
         try:
-            proof = Proof(self.net, few)
             proof.check_stages()
-            if not proof.finite:
-                return None
+        except UnprovedError:
+            if not all_samples or not self.chain.cut_alone(batch.inputs):
+                raise
+            proof.check_stages()
+        with proving():
             arrange()
-            proof.check_gradients()
-            self.unseen = proof.unseen
-            if self.unseen:
-                self._prove_elsewhere(few)
-            if self.chain.how == "export":  # what it baked in for these sizes shows in the outputs
-                verify(self.chain, batch.inputs, briefly=True)
-        except Exception:  # all samples will say what is wrong, or that nothing is
-            return None
-        return None if self.unseen else proof
+        proof.check_gradients()
+        self.unseen = proof.unseen
+        if proof.finite and (beside or self.unseen):
+            self._prove_elsewhere(batch)
+        return proof
 
     def _few(self, batch: Batch) -> Batch | None:
         """A few samples, which are enough for a proof where no size is baked in; else None."""
