@@ -8,18 +8,47 @@ from __future__ import annotations
 import copy
 import functools
 import random
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from small_nets import batch, close, literal_cycle, net, written
+from small_nets import batch, close, literal_cycle, net, values, written
 from torch import Tensor, nn
 
 from cyclade.optim import SCCD, SGD, VROCCD, CrossEntropy, CutWarning
 
 LR = 0.1
+
+
+class Both:
+    """An optimizer, and the same cycles by hand on a twin of its model."""
+
+    def __init__(self, make: Any, loss: Any = F.cross_entropy, cls: Any = SCCD, **options: Any):
+        self.model, self.twin = make().double(), make().double()
+        self.loss, self.recursive = loss, cls is VROCCD
+        if self.recursive:
+            options.update(b=8, b_small=2)
+        self.opt = cls(self.model, loss, lr=LR, **options)
+
+    def step(self, x: Any, y: Any, said: str | None = None) -> Tensor:
+        """One step of both on the same rows, with or without a warning."""
+        first = self.recursive and not self.opt.draws  # which forms g and moves nothing
+        with nullcontext() if said is None else pytest.warns(CutWarning, match=said):
+            found: Tensor = self.opt.step(x, y)
+        if not first:
+            loss = lambda m: self.loss(m(x.clone()), y)  # noqa: E731
+            literal_cycle(self.twin, self.opt.net.blocks, loss, LR)
+        return found
+
+    def change(self, change: Any) -> None:
+        change(self.model)
+        change(self.twin)
+
+    def same(self) -> None:
+        close(self.model, self.twin, 1e-12)
 
 
 def listed() -> nn.Module:
@@ -54,23 +83,12 @@ def listed_layer() -> nn.Module:
 @pytest.mark.parametrize("make", [listed, applied, listed_layer])
 @pytest.mark.parametrize("cls", [SCCD, VROCCD])
 def test_parameters_reached_beside_the_registry_train(cls: Any, make: Any) -> None:
-    model = make().double()
-    twin = make().double()
-    options: dict[str, Any] = {} if cls is SCCD else {"b": 8, "b_small": 2}
-    opt = cls(model, F.cross_entropy, lr=LR, blocks="layers", **options)
-    x, y = batch(12)
-    if make is not applied:
-        with pytest.warns(CutWarning, match=r"l\.weight gets a gradient in the model but none"):
-            opt.step(x, y)
-    else:
-        opt.step(x, y)
-    if cls is SCCD:
-        literal_cycle(twin, opt.net.blocks, lambda m: F.cross_entropy(m(x), y), LR)
+    both = Both(make, cls=cls, blocks="layers")
+    said = None if make is applied else r"l\.weight gets a gradient in the model but none"
+    both.step(*batch(12), said)
     for k in range(4):
-        x, y = batch(12, seed=k)
-        opt.step(x, y)
-        literal_cycle(twin, opt.net.blocks, lambda m, x=x, y=y: F.cross_entropy(m(x), y), LR)
-    close(model, twin, 1e-12)
+        both.step(*batch(12, seed=k))
+    both.same()
 
 
 class Features(nn.Module):
@@ -122,33 +140,21 @@ def test_hooks_on_containers_fire_and_may_feed_the_loss(cls: Any, parts: int) ->
 
 
 def test_hooks_of_parameters_bend_their_gradients() -> None:
-    model, twin = net(6, 8, 3), net(6, 8, 3)
-    for one in (model, twin):
-        one[0].weight.register_hook(lambda g: g * torch.arange(8.0, dtype=g.dtype)[:, None])
-    opt = SCCD(model, F.cross_entropy, lr=LR)
+    both = Both(lambda: net(6, 8, 3))
+    both.change(
+        lambda m: m[0].weight.register_hook(lambda g: g * torch.arange(8.0, dtype=g.dtype)[:, None])
+    )
     for k in range(3):
-        x, y = batch(12, seed=k)
-        opt.step(x, y)
-        literal_cycle(twin, opt.net.blocks, lambda m, x=x, y=y: F.cross_entropy(m(x), y), LR)
-    close(model, twin, 1e-12)
+        both.step(*batch(12, seed=k))
+    both.same()
     # One that comes later is followed as well, and those that work on .grad are refused.
-    for one in (model, twin):
-        one[2].bias.register_hook(lambda g: -g)
-    opt.step(x, y)
-    literal_cycle(twin, opt.net.blocks, lambda m: F.cross_entropy(m(x), y), LR)
-    close(model, twin, 1e-12)
+    both.change(lambda m: m[2].bias.register_hook(lambda g: -g))
+    both.step(*batch(12))
+    both.same()
     fresh = net(6, 8, 3)
     fresh[2].weight.register_post_accumulate_grad_hook(lambda p: None)
     with pytest.raises(ValueError, match=r"2\.weight has a hook by register_post_accumulate"):
-        SCCD(fresh, F.cross_entropy, lr=LR).step(x, y)
-
-
-def _replace(model: Any) -> None:
-    model[2] = nn.Linear(8, 3).double()
-
-
-def _append(model: Any) -> None:
-    model.append(nn.Linear(3, 3).double())
+        SCCD(fresh, F.cross_entropy, lr=LR).step(*batch(12))
 
 
 def _assign(model: Any) -> None:
@@ -159,8 +165,8 @@ def _assign(model: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_replace, r"2\.weight is another tensor"),
-        (_append, r"3\.weight is new"),
+        (lambda model: model.__setitem__(2, nn.Linear(8, 3)), r"2\.weight is another tensor"),
+        (lambda model: model.append(nn.Linear(3, 3)), r"3\.weight is new"),
         (_assign, r"0\.weight is another tensor \(load_state_dict without assign=True"),
         (lambda model: model.pop(2), r"2\.weight is gone"),
     ],
@@ -188,57 +194,36 @@ def switchable() -> nn.Module:
     ).double()  # fmt: skip
 
 
-def _hook(model: Any) -> None:
-    model.a.register_forward_hook(lambda module, args, out: 2 * out)
-
-
-def _act(model: Any) -> None:
-    model.act = torch.sigmoid
-
-
-def _shift(model: Any) -> None:
-    model.shift[0] = 1.5
-
-
-def _scale(model: Any) -> None:
-    model.scale = 3.0
-
-
 def _forward(model: Any) -> None:
     model.forward = lambda x: model.b(torch.relu(model.a(x)))
 
 
-@pytest.mark.parametrize("change", [_hook, _act, _scale, _shift, _forward])
-def test_changes_that_keep_the_parameters_are_followed(change: Any) -> None:
-    model, twin = switchable(), switchable()
-    opt = SCCD(model, F.cross_entropy, lr=LR)
-    x, y = batch(12)
-    for _ in range(2):
-        opt.step(x, y)
-        literal_cycle(twin, opt.net.blocks, lambda m: F.cross_entropy(m(x), y), LR)
-    change(model)
-    change(twin)
-    if change is _forward:
-        with pytest.warns(CutWarning, match="its forward was replaced"):
-            opt.step(x, y)
-        literal_cycle(twin, opt.net.blocks, lambda m: F.cross_entropy(m(x), y), LR)
-    for _ in range(2):
-        expected = float(F.cross_entropy(model(x), y).detach())
-        assert float(opt.step(x, y)) == pytest.approx(expected, abs=1e-13)
-        literal_cycle(twin, opt.net.blocks, lambda m: F.cross_entropy(m(x), y), LR)
-    close(model, twin, 1e-12)
+CHANGES: dict[str, tuple[Any, Any]] = {
+    "a hook": (
+        switchable,
+        lambda m: m.a.register_forward_hook(lambda module, args, out: 2 * out),
+    ),
+    "a function": (switchable, lambda m: setattr(m, "act", torch.sigmoid)),
+    "a number": (switchable, lambda m: setattr(m, "scale", 3.0)),
+    "a number in a list": (switchable, lambda m: m.shift.__setitem__(0, 1.5)),
+    "forward": (switchable, _forward),
+    "an activation": (lambda: net(6, 8, 3), lambda m: m.__setitem__(1, nn.ReLU())),
+}
 
 
-def test_a_swapped_activation_of_a_sequential_is_followed() -> None:
-    model, twin = net(6, 8, 3), net(6, 8, 3)
-    opt = SCCD(model, F.cross_entropy, lr=LR)
-    x, y = batch(12)
-    opt.step(x, y)
-    literal_cycle(twin, opt.net.blocks, lambda m: F.cross_entropy(m(x), y), LR)
-    model[1], twin[1] = nn.ReLU(), nn.ReLU()
-    opt.step(x, y)
-    literal_cycle(twin, opt.net.blocks, lambda m: F.cross_entropy(m(x), y), LR)
-    close(model, twin, 1e-12)
+@pytest.mark.parametrize("name", CHANGES)
+def test_changes_that_keep_the_parameters_are_followed(name: str) -> None:
+    make, change = CHANGES[name]
+    both, (x, y) = Both(make), batch(12)
+    for _ in range(2):
+        both.step(x, y)
+    both.change(change)
+    if name == "forward":
+        both.step(x, y, "its forward was replaced")
+    for _ in range(2):
+        expected = float(F.cross_entropy(both.model(x), y).detach())
+        assert float(both.step(x, y)) == pytest.approx(expected, abs=1e-13)
+    both.same()
 
 
 def test_the_proof_is_made_once_for_each_condition() -> None:
@@ -281,10 +266,10 @@ def test_a_loss_with_parameters_is_refused_by_name() -> None:
     frozen.s.requires_grad_(False)
     SCCD(net(6, 8, 3), frozen, lr=LR).step(*batch(12))
     hidden, model = Scaled(), net(6, 8, 3)
-    before = [p.detach().clone() for p in model.parameters()]
+    before = values(model)
     with pytest.raises(ValueError, match=r"depends on a trained parameter of shape \(\)"):
         SCCD(model, lambda out, y: hidden(out, y), lr=LR).step(*batch(12))
-    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+    close(model, before)
 
 
 def test_a_trained_tensor_outside_the_registry_is_refused() -> None:
@@ -332,7 +317,7 @@ def test_draws_of_python_and_numpy_are_repeated_not_baked_in(draw: Any) -> None:
     with pytest.warns(CutWarning):
         opt.step(x, y)
     for _ in range(6):
-        before = [p.detach().clone() for p in model.parameters()]
+        before = values(model)
         state, state_np = random.getstate(), np.random.get_state()  # noqa: NPY002
         loss = opt.step(x, y)
         after = draw()
@@ -410,17 +395,11 @@ class Force(nn.Module):
 @pytest.mark.filterwarnings("ignore::cyclade.optim.CutWarning")
 @pytest.mark.parametrize("cls", [SCCD, VROCCD])
 def test_a_forward_that_differentiates_is_exact(cls: Any) -> None:
-    model, twin = Force().double(), Force().double()
-    options: dict[str, Any] = {} if cls is SCCD else {"b": 8, "b_small": 2}
-    opt = cls(model, F.mse_loss, lr=LR, **options)
-    target = torch.ones(12, 6, dtype=torch.float64)
+    both = Both(Force, F.mse_loss, cls)
     for k in range(4):
-        x, _ = batch(12, seed=k)
-        opt.step(x, target)
-        if cls is SCCD or k:
-            literal_cycle(twin, opt.net.blocks, lambda m, x=x: F.mse_loss(m(x), target), LR)
-    assert opt.net.m == 2
-    close(model, twin, 1e-12)
+        both.step(batch(12, seed=k)[0], torch.ones(12, 6, dtype=torch.float64))
+    assert both.opt.net.m == 2
+    both.same()
 
 
 @pytest.mark.filterwarnings("ignore::cyclade.optim.CutWarning")
@@ -445,10 +424,7 @@ def test_a_loss_that_differentiates_is_exact() -> None:
     opt = SCCD(model, residual, lr=LR)
     for k in range(3):
         x = batch(12, seed=k)[0].requires_grad_()
-        if k == 0:
-            with pytest.warns(CutWarning, match="runs as a whole"):
-                opt.step(x, x)
-        else:
+        with pytest.warns(CutWarning, match="runs as a whole") if k == 0 else nullcontext():
             opt.step(x, x)
         literal_cycle(twin, opt.net.blocks, lambda m, x=x: residual(m(x), x), LR)
     close(model, twin, 1e-12)
@@ -468,20 +444,12 @@ def test_a_model_that_writes_to_its_inputs_leaves_the_batch_alone(way: str) -> N
             hidden = self.a(x) if way == "fx" else x @ self.ws[0].T
             return self.b(torch.tanh(hidden))
 
-    model, twin = Writes().double(), Writes().double()
-    opt = SCCD(model, F.cross_entropy, lr=LR)
-    x, y = batch(12)
+    both, (x, y) = Both(Writes), batch(12)
     given = x.clone()
-    if way == "model":
-        with pytest.warns(CutWarning, match=r"a\.weight gets a gradient"):
-            opt.step(x, y)
-    else:
-        opt.step(x, y)
-    opt.step(x, y)
+    both.step(x, y, r"a\.weight gets a gradient" if way == "model" else None)
+    both.step(x, y)
     assert torch.equal(x, given)
-    for _ in range(2):
-        literal_cycle(twin, opt.net.blocks, lambda m: F.cross_entropy(m(x.clone()), y), LR)
-    close(model, twin, 1e-12)
+    both.same()
 
 
 def test_what_no_route_can_give_is_refused_before_anything_moved() -> None:
@@ -493,10 +461,10 @@ def test_what_no_route_can_give_is_refused_before_anything_moved() -> None:
             return super().forward(x) * Counts.calls
 
     model = Counts().double()
-    before = [p.detach().clone() for p in model.parameters()]
+    before = values(model)
     with pytest.raises(ValueError, match="no way of running Counts block by block"):
         SCCD(model, F.cross_entropy, lr=LR).step(*batch(12))
-    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+    close(model, before)
 
 
 def test_a_wrong_call_raises_what_the_model_raises() -> None:
@@ -516,12 +484,10 @@ def test_a_slope_belongs_to_its_value() -> None:
             right = super().slope(target, output)
             return lambda z: 2 * right(z)
 
-    model, twin = net(6, 8, 3), net(6, 8, 3)
-    opt = SCCD(model, Smoothed(), lr=LR)
-    x, y = batch(12)
-    opt.step(x, y)
-    literal_cycle(twin, opt.net.blocks, lambda m: F.cross_entropy(m(x), y, label_smoothing=0.3), LR)
-    close(model, twin, 1e-12)
+    both, (x, y) = Both(lambda: net(6, 8, 3), Smoothed()), batch(12)
+    both.loss = functools.partial(F.cross_entropy, label_smoothing=0.3)
+    both.step(x, y)
+    both.same()
     assert CrossEntropy().slope is not None
     assert SGD(net(6, 8, 3), CrossEntropy(), lr=LR).net.slope is not None
     with pytest.warns(CutWarning, match="another gradient"):

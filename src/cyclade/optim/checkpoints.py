@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -55,13 +54,9 @@ class Checkpoints:
     """
 
     def __init__(
-        self,
-        folder: str | Path,
-        *,
-        keep: int = 2,
-        process_group: Any = None,
+        self, folder: str | Path, *, keep: int = 2, process_group: Any = None,
         check_run: bool = True,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.folder, self.keep = Path(folder), whole_number("keep", keep, 1)
         self._check_run, self._swept = check_run, False
         alone = process_group is None and not initialised()
@@ -73,12 +68,8 @@ class Checkpoints:
         self._refuse_shards(parts)
         if self._ranks is not None and self._ranks.rank > 0:
             return path
-        states, values = {}, {}
-        for name, part in parts.items():
-            if callable(getattr(part, "state_dict", None)):
-                states[name] = part.state_dict()
-            else:
-                values[name] = _plain(name, part)
+        states = {name: parts[name].state_dict() for name in _stateful(parts)}
+        values = {n: _plain(n, part) for n, part in parts.items() if n not in states}
         if not self._swept:  # of what earlier processes left
             sweep(self.folder)
             self._swept = True
@@ -98,7 +89,7 @@ class Checkpoints:
         if content is None:
             return None
         state = state_in(content, self.folder)
-        wanted = [n for n, part in parts.items() if callable(getattr(part, "state_dict", None))]
+        wanted = _stateful(parts)
         if set(wanted) != set(state["states"]):
             raise ValueError(
                 f"the checkpoint holds the state of {sorted(state['states'])}, but load was given "
@@ -115,7 +106,9 @@ class Checkpoints:
         if self._ranks is None or self._ranks.size == 1:
             return
         for name, part in parts.items():
-            if any(type(tensor).__name__ == "DTensor" for tensor in _parameters(part)):
+            held = list(part.parameters()) if isinstance(part, torch.nn.Module) else []
+            held += [p for group in getattr(part, "param_groups", ()) for p in group["params"]]
+            if any(type(tensor).__name__ == "DTensor" for tensor in held):
                 raise ValueError(
                     f"{name} is sharded (fully_shard, or tensor parallelism), and the first rank "
                     "would write its own shards for all: give every rank a folder and a group of "
@@ -146,12 +139,8 @@ class Checkpoints:
         return None
 
 
-def _parameters(part: Any) -> Iterator[Any]:
-    """Those of a model or of an optimizer."""
-    if isinstance(part, torch.nn.Module):
-        yield from part.parameters()
-    for group in getattr(part, "param_groups", ()):
-        yield from group["params"]
+def _stateful(parts: dict[str, Any]) -> list[str]:
+    return [name for name, part in parts.items() if callable(getattr(part, "state_dict", None))]
 
 
 def _run_of(part: Any) -> dict[str, str]:

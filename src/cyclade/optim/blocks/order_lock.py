@@ -64,9 +64,7 @@ class LockWatch:
             return  # taken up in the middle, or steps without momentum
         self._seen.append([buffer.clone() for _, buffer in found if buffer is not None])
         if phase == 2:
-            self.cosines = self._compared([factor for factor, _ in found])
-            self._seen = []
-            self._judge(float(loss))
+            self._judge([factor for factor, _ in found], float(loss))
 
     def _buffer(self, j: int) -> tuple[float, Tensor | None]:
         """μ and b of block j."""
@@ -74,16 +72,13 @@ class LockWatch:
             return self._options.shared(j, "betas")[0], self._state.find(j, "first_moment")
         return self._options.shared(j, "momentum"), self._state.find(j, "momentum_buffer")
 
-    def _compared(self, factors: list[float]) -> list[float]:
+    def _judge(self, factors: list[float], loss: float) -> None:
         cosines = []
         for mu, b0, b1, b2 in zip(factors, *self._seen, strict=True):
             one, other = b1 - mu * b0, b2 - mu * b1
             size = (one.norm() * other.norm()).clamp(min=torch.finfo(one.dtype).tiny)
             cosines.append(torch.dot(one, other) / size)
-        found: list[float] = torch.stack(cosines).tolist()
-        return found
-
-    def _judge(self, loss: float) -> None:
+        self.cosines, self._seen = torch.stack(cosines).tolist(), []
         self._means = [*self._means[1 - LOOKS :], sum(self.cosines) / len(self.cosines)]
         self._losses = [*self._losses[1 - LOOKS :], loss]
         mean = sum(self._means) / LOOKS

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -23,6 +22,7 @@ from torch.nn import functional as F
 from cyclade.optim.stages.preserve import preserved
 
 Norm = nn.BatchNorm1d | nn.BatchNorm2d
+Layer = nn.Linear | nn.Conv2d
 
 _NAMES = {
     "point": "ReLU ReLU6 LeakyReLU Tanh Sigmoid GELU SiLU ELU SELU CELU Mish Hardtanh Hardswish "
@@ -55,8 +55,6 @@ _OPTIONS = {  # in the order in which functions take them
     "flatten": ("start_dim", "end_dim"),
 }  # fmt: skip
 _HARMLESS = ("device", "dtype", "ndim", "is_cuda", "requires_grad")  # no word about channels
-
-Layer = nn.Linear | nn.Conv2d
 
 
 @dataclass
@@ -186,10 +184,8 @@ class _Graph:
             batch.add(node)
             users = [user for user in node.users if not _reads_no_channel(user)]
             if len(users) != 1:
-                several = ", ".join(user.name for user in users)
-                raise _End(
-                    f"its values have several users: {several}" if users else "it is not used"
-                )
+                several = "its values have several users: " + ", ".join(u.name for u in users)
+                raise _End(several if users else "it is not used")
             user = users[0]
             if user.op == "output":
                 raise _End("its values leave the model")
@@ -224,22 +220,23 @@ class _Graph:
 
     def check(self, module: nn.Module, who: str) -> None:
         """Raise where this module must not change."""
-        kind, own = type(module), _held(module)
+        kind, own, calls = type(module), _held(module), self.calls[id(module)]
+        groups = getattr(module, "groups", 1)
         lacks = isinstance(module, Layer) and module._parameters.get("weight") is None
+        odd = lacks or any(type(p) is not nn.Parameter for p in own)
+        shared = any(self.holders[id(p)] > 1 for p in own)
+        plain = kind in (nn.Linear, nn.Conv2d, nn.BatchNorm1d, nn.BatchNorm2d)
         for trouble, why in (
-            (kind not in (nn.Linear, nn.Conv2d, nn.BatchNorm1d, nn.BatchNorm2d),
-             f"it is a {kind.__name__}, not a plain layer"),
-            (isinstance(module, nn.Conv2d) and module.groups != 1, "it has groups = {}"),
-            (self.calls[id(module)] > 1, f"it is called {self.calls[id(module)]} times"),
+            (not plain, f"it is a {kind.__name__}, not a plain layer"),
+            (groups != 1, f"it has groups = {groups}"),
+            (calls > 1, f"it is called {calls} times"),
             (id(module) in self.bare, "its parameters are also read without calling it"),
-            (any(self.holders[id(p)] > 1 for p in own),
-             "its parameters are shared with another module"),
+            (shared, "its parameters are shared with another module"),
             (module._forward_hooks or module._forward_pre_hooks, "it has forward hooks"),
-            (lacks or any(type(p) is not nn.Parameter for p in own),
-             "its weight is not a plain parameter"),
-        ):  # fmt: skip
+            (odd, "its weight is not a plain parameter"),
+        ):
             if trouble:
-                raise _End(who + why.format(getattr(module, "groups", 1)))
+                raise _End(who + why)
 
     def classify(self, node: fx.Node, before: fx.Node, batch: set[fx.Node]) -> Op:
         """What ``node`` does to the channels of ``before``.
@@ -265,9 +262,11 @@ class _Graph:
             kind = _KINDS.get(target, "")
             options = dict(zip(_OPTIONS.get(kind, ()), node.args[1:], strict=False)) | node.kwargs
             call: Any = getattr(Tensor, target) if isinstance(target, str) else target
-            run = partial(_applied, call, node.args[1:], node.kwargs)
-        if kind in ("point", "same"):
-            return Op(kind, run if kind == "point" else None)
+            run = lambda x: call(x, *node.args[1:], **node.kwargs)  # noqa: E731
+        if kind == "point":
+            return Op(kind, run)
+        if kind == "same":
+            return Op(kind)
         if kind in ("drop", "drop if told"):
             if options.get("training", kind == "drop") and not self.training:
                 raise _End(f"{name} drops at random even in eval mode")
@@ -283,10 +282,6 @@ class _Graph:
         if not kind:
             raise unknown
         return _pool(kind, options, name)
-
-
-def _applied(call: Any, args: Any, kwargs: Any, x: Tensor) -> Any:
-    return call(x, *args, **kwargs)
 
 
 def _held(module: nn.Module) -> list[nn.Parameter]:

@@ -122,10 +122,15 @@ class ManyProcesses(OneProcess):
 
     def broadcast_model(self, model: nn.Module) -> None:
         """Take over the first rank's parameters and buffers, as DDP does."""
-        _refuse_local_norms(model, self.size)
-        self.synchronised = self.size > 1 and any(
-            isinstance(module, nn.SyncBatchNorm) for module in model.modules()
-        )
+        for path, module in model.named_modules() if self.size > 1 else ():
+            if isinstance(module, nn.SyncBatchNorm):
+                self.synchronised = True
+            elif isinstance(module, nn.modules.batchnorm._BatchNorm) and module.training:
+                raise ValueError(  # batch norm must see the whole batch
+                    f"module {path!r} ({type(module).__name__}) would see one rank's samples only, "
+                    "so that the replicas' statistics drift apart: use torch.nn.SyncBatchNorm."
+                    "convert_sync_batchnorm(model), or put it in eval mode"
+                )
         state = [*model.named_parameters(), *model.named_buffers()]
         lazy = [name for name, tensor in state if is_lazy(tensor)]
         if lazy:
@@ -188,7 +193,10 @@ class ManyProcesses(OneProcess):
         self, trouble: Exception | None, kind: float, refresh: bool | None, draws: int,
         rates: Callable[[], float], more: list[float],
     ) -> list[list[float]]:  # fmt: skip
-        looked_at = self._some_replicas(draws)
+        # Some of the parameters, all of them in turn: a look takes time.
+        count = len(self._replicas)
+        some = range(draws * _LOOKS, draws * _LOOKS + min(_LOOKS, count))
+        looked_at = [self._replicas[k % count] for k in some]
         row = [float(trouble is not None), kind, _REFRESH[refresh], draws, rates(),
                float(sum(_bits(p) for _, p in looked_at) % 2**52)]  # fmt: skip
         width = 10
@@ -205,11 +213,6 @@ class ManyProcesses(OneProcess):
         if len({one[5] for one in rows}) > 1:
             self._compare(looked_at)
         return [one[len(row) :] for one in rows]
-
-    def _some_replicas(self, step: int) -> list[tuple[str, Tensor]]:
-        """The parameters that this step looks at: all of them in turn, as a look takes time."""
-        count = len(self._replicas)
-        return [self._replicas[(step * _LOOKS + k) % count] for k in range(min(_LOOKS, count))]
 
     @torch.no_grad()
     def _compare(self, looked_at: list[tuple[str, Tensor]]) -> None:
@@ -315,17 +318,3 @@ def _bits(p: Tensor) -> int:
     real = torch.view_as_real(p.detach()) if p.is_complex() else p.detach()
     kind = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[real.element_size()]
     return int(real.contiguous().view(kind).sum())
-
-
-def _refuse_local_norms(model: nn.Module, size: int) -> None:
-    """Batch norm must see the whole batch, or replicas would differ in their statistics."""
-    if size == 1:
-        return
-    for path, module in model.named_modules():
-        plain = isinstance(module, nn.modules.batchnorm._BatchNorm)
-        if plain and module.training and not isinstance(module, nn.SyncBatchNorm):
-            raise ValueError(
-                f"module {path!r} ({type(module).__name__}) would see one rank's samples only, so "
-                "that the replicas' statistics drift apart: use "
-                "torch.nn.SyncBatchNorm.convert_sync_batchnorm(model), or put it in eval mode"
-            )

@@ -100,7 +100,10 @@ class Reduced:
     ) -> Tensor:
         real = torch.view_as_real(local).reshape(-1) if local.is_complex() else local
         unused = self._sweep.unused[j]
-        parts = [real, self._used(j, unused, real)]
+        used = real.new_ones(len(self._net.blocks[j].params))  # had a gradient here
+        for k in unused:
+            used[k] = 0.0
+        parts = [real, used]
         wait_loss: Callable[[], Tensor] | None = None
         if loss is not None and fault is not None:
             wide = real.dtype if real.dtype in _WIDE else torch.float32
@@ -113,20 +116,13 @@ class Reduced:
         wait = self._ranks.start_sum(torch.cat(parts))
         self._meanwhile(j)
         packed = wait()
-        size, count = real.numel(), len(self._net.blocks[j].params)
+        size, count = real.numel(), len(used)
         if loss is not None:
             whole = packed[size + count :] if wait_loss is None else wait_loss()
             self.loss, self.faults = whole[0].to(loss.dtype), whole[1:]
         self.unused[j] = self._unused_anywhere(unused, packed[size : size + count])
         gj = packed[:size]
         return torch.view_as_complex(gj.view(-1, 2)) if local.is_complex() else gj
-
-    def _used(self, j: int, unused: set[int], like: Tensor) -> Tensor:
-        """1 for each parameter of block j that had a gradient here, else 0."""
-        flags = like.new_ones(len(self._net.blocks[j].params))
-        for k in unused:
-            flags[k] = 0.0
-        return flags
 
     def _unused_anywhere(self, unused: set[int], ranks_using: Tensor) -> set[int]:
         """Parameters that no rank had a gradient for; a rank that used all need not look."""

@@ -90,7 +90,7 @@ class Part:
                 f"this env does not stand before stage {self.info.name!r}: it lacks {error}"
             ) from None
         if self.unsure or self.copies:
-            values = self._copied(values)
+            values = map_leaves(lambda v: v.clone() if isinstance(v, Tensor) else v, values)
         direct = [_tensor(slot, tensors, guard) for slot in self.direct]
         exchanged: list[tuple[dict[str, Any], str, Any]] = []
         try:
@@ -106,22 +106,12 @@ class Part:
         finally:
             for store, attr, old in reversed(exchanged):
                 store[attr] = old
-        if self.unsure:
-            self._decide(values)
+        if self.unsure:  # a fresh clone has version 0
+            leaves = pytree.tree_leaves(values)
+            self.copies = any(isinstance(v, Tensor) and version(v) > 0 for v in leaves)
+            self.unsure = False
         after.update(zip(self.writes, written, strict=True))
         return after
-
-    def _copied(self, values: list[Any]) -> list[Any]:
-        def copy(value: Any) -> Any:
-            return value.clone() if isinstance(value, Tensor) else value
-
-        return [map_leaves(copy, value) for value in values]
-
-    def _decide(self, values: list[Any]) -> None:
-        # A fresh clone has version 0.
-        leaves = pytree.tree_leaves(values)
-        self.copies = any(isinstance(v, Tensor) and version(v) > 0 for v in leaves)
-        self.unsure = False
 
 
 def _tensor(slot: Slot, tensors: Mapping[str, Tensor], guard: Guard | None) -> Tensor | None:

@@ -200,9 +200,15 @@ def export(model: nn.Module, inputs: Inputs, names: Names) -> Traced:
     for path, module in model.named_modules():
         if hooked(module):
             raise ValueError(f"{path or 'the model itself'} has hooks, which the stages would skip")
+    forward = model.forward
+
+    @functools.wraps(forward)
+    def described(*args: Any, **kwargs: Any) -> Any:  # what export knows; training needs no more
+        return without_objects(forward(*args, **kwargs))
+
     with preserved(model), torch.enable_grad(), _quiet():
         before = effects.save_rng()
-        model.forward = _without_objects(model.forward)
+        model.forward = described
         program = _exported(model, inputs)
         after = effects.save_rng()
     for source in ("python", "numpy"):
@@ -283,16 +289,6 @@ def _fits(
         return True
 
     return fits
-
-
-def _without_objects(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """A forward whose output export can describe; training has no use for the rest."""
-
-    @functools.wraps(forward)
-    def filtered(*args: Any, **kwargs: Any) -> Any:
-        return without_objects(forward(*args, **kwargs))
-
-    return filtered
 
 
 @contextmanager
