@@ -210,8 +210,8 @@ def layers_of(model: nn.Module, chain: Chain) -> list[Block]:
         raise ValueError("the model has no parameter that requires a gradient")
     owned: dict[str, list[str]] = {}
     for name in uses:
-        owned.setdefault(name.rpartition(".")[0], []).append(name)
-    return in_order([_block(owner or "(model)", names, uses) for owner, names in owned.items()])
+        owned.setdefault(name.rpartition(".")[0] or "(model)", []).append(name)
+    return in_order([_block(owner, names, uses) for owner, names in owned.items()])
 
 
 def named(model: nn.Module, chain: Chain, blocks: Iterable[Any]) -> list[Block]:
@@ -227,15 +227,14 @@ def named(model: nn.Module, chain: Chain, blocks: Iterable[Any]) -> list[Block]:
         reached = [_members(member, modules, paths, canonical, uses) for member in members]
         label = "+".join(name for name, _, _ in reached)
         names = [name for _, found, _ in reached for name in found]
-        if not names:
-            if any(tied for _, _, tied in reached):
-                continue  # all it has is tied to a parameter of another block
-            raise ValueError(f"blocks[{number}] ({label}) has no trained parameters")
         for name in names:
             if name in seen:
                 raise ValueError(f"blocks overlap: {name} is in both {seen[name]!r} and {label!r}")
             seen[name] = label
-        made.append(_block(label, names, uses))
+        if names:
+            made.append(_block(label, names, uses))
+        elif not any(tied for _, _, tied in reached):  # to a parameter of another block
+            raise ValueError(f"blocks[{number}] ({label}) has no trained parameters")
     missing = [name for name in uses if name not in seen]
     if missing:
         some = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")

@@ -169,23 +169,23 @@ class Chain:
 
     def compile(self, **options: Any) -> None:
         """Run every stage through ``torch.compile`` from now on."""
-        self._compile = options
-        self._apply_compile()
+        self._compile_with(options)
 
     @contextmanager
     def eager(self) -> Iterator[None]:
         """Run the stages as they are for a while, for comparing bits and counting operations."""
-        kept, self._compile = self._compile, None
-        self._apply_compile()
+        kept = self._compile
+        self._compile_with(None)
         try:
             yield
         finally:
-            self._compile = kept
-            self._apply_compile()
+            self._compile_with(kept)
 
-    def _apply_compile(self) -> None:
-        for part in (part for cut in self._cuts for part in cut.parts):
-            part.compile(self._compile)
+    def _compile_with(self, options: dict[str, Any] | None) -> None:
+        self._compile = options
+        for cut in self._cuts:
+            for part in cut.parts:
+                part.compile(options)
 
     def _present(self) -> Cut:
         """The latest cut for the model's present mode."""

@@ -179,28 +179,30 @@ def _first(node: fx.Node) -> Any:
     return node.args[0] if node.args else next(iter(node.kwargs.values()), None)
 
 
+def _ends_in_place(name: str) -> bool:
+    return name.endswith("_") and not name.endswith("__")
+
+
 def written(node: fx.Node, modules: dict[str, nn.Module]) -> list[fx.Node]:
     """The nodes whose values a node writes to in place."""
     found: list[Any] = []
-    name = _name(node, modules)
+    name, first = _name(node, modules), _first(node)
     if node.op == "call_module":
-        if getattr(modules[str(node.target)], "inplace", False):
-            found.append(_first(node))
+        found = [first] if getattr(modules[str(node.target)], "inplace", False) else []
     elif node.op == "call_method":
-        if name == "__setitem__" or (name.endswith("_") and not name.endswith("__")):
-            found.append(node.args[0])
+        found = [first] if name == "__setitem__" or _ends_in_place(name) else []
     elif node.op == "call_function":
         arguments = _arguments(node)
         if isinstance(node.target, OpOverload):
             for argument in node.target._schema.arguments:
                 if argument.alias_info is not None and argument.alias_info.is_write:
                     found.append(arguments.get(argument.name))
-        elif (name in _INPLACE_OPERATORS and node.target.__module__ == "_operator") or (
-            name.endswith("_") and not name.endswith("__")
+        elif _ends_in_place(name) or (
+            name in _INPLACE_OPERATORS and node.target.__module__ == "_operator"
         ):
-            found.append(_first(node))
+            found.append(first)
         if arguments.get("inplace") is True:
-            found.append(_first(node))
+            found.append(first)
         found.append(node.kwargs.get("out"))
         if name in _NORMS and arguments.get(_NORMS[name], True) is not False:
             # Running statistics are written without the schema saying so.

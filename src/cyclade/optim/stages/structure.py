@@ -52,11 +52,8 @@ def refuse_unrepeatable(model: nn.Module) -> None:
             raise ValueError(f"{where} ({type(module).__name__}) {problem}")
 
 
-_REGISTRIES = (
-    "_modules", "_parameters", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks",
-    "_backward_pre_hooks",
-)  # fmt: skip
-_HOOKS = _REGISTRIES[2:]
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_REGISTRIES = ("_modules", "_parameters", *_HOOKS)
 # What torch.nn.Module has itself, and the lists of their parameters that LSTMs and GRUs renew.
 _OWN = frozenset(vars(nn.Module())) | {"_flat_weights", "_flat_weight_refs"}
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
@@ -84,10 +81,11 @@ class Structure:
             prefix = f"{path}." if path else ""
             # A forward may also be put on the instance afterwards.
             names = ["forward"]
-            for name, value in state.items():
-                known = name in _OWN or f"{prefix}{name}" in written or isinstance(value, _PLAIN)
-                if not known:
-                    names.append(name)
+            names += [
+                name
+                for name, value in state.items()
+                if not (name in _OWN or f"{prefix}{name}" in written or isinstance(value, _PLAIN))
+            ]
             values = [state.get(name) for name in names]
             self._attributes.append((where, state, names, values))
             held = [value for value in values if type(value) in (list, dict)]
