@@ -9,17 +9,24 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from small_nets import net
 from torch import nn
 
 from cyclade.experiments.errors import FolderError
 from cyclade.files.sealed import packed
 from cyclade.optim import SCCD, VROCCD, Checkpoints, CheckpointWarning
 
+ONES = torch.ones(4, 3).double(), torch.ones(4, 2).double()
+
+
+def built(cls: Any = SCCD, **options: Any) -> tuple[nn.Module, Any]:
+    model = net(3, 4, 2)
+    given = {"lr": 0.1, "order": "shuffled", "momentum": 0.9 * (cls is SCCD)}
+    return model, cls(model, nn.functional.mse_loss, **given | options)
+
 
 def run(kept: Checkpoints, steps: int) -> nn.Module:
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).double()
-    opt = VROCCD(model, nn.functional.mse_loss, lr=0.1, b=8, b_small=2, order="shuffled")
+    model, opt = built(VROCCD, b=8, b_small=2)
     found = kept.load(model=model, opt=opt)
     for k in range(0 if found is None else found["step"], steps):
         generator = torch.Generator().manual_seed(k)
@@ -42,19 +49,6 @@ def test_a_resumed_run_ends_in_the_same_bits_and_old_files_go(tmp_path: Path) ->
     assert names == [f"checkpoint-{k:08d}.pt" for k in (7, 8, 9)]
     with pytest.raises(ValueError, match=r"holds the state of \['model', 'opt'\]"):
         Checkpoints(tmp_path / "parts").load(model=model)
-
-
-@pytest.mark.parametrize("how", ["cut", "flip", "other"])
-def test_a_damaged_file_is_named_and_skipped(how: str, tmp_path: Path) -> None:
-    whole = bits(run(Checkpoints(tmp_path / "whole"), 6))
-    run(Checkpoints(tmp_path / "run"), 5)
-    newest = tmp_path / "run" / "checkpoint-00000005.pt"
-    content = newest.read_bytes()
-    damaged = {"cut": content[:-7], "flip": bytes([content[0] ^ 1]) + content[1:], "other": b"text"}
-    newest.write_bytes(damaged[how])
-    with pytest.warns(CheckpointWarning, match=r"checkpoint-00000005\.pt"):
-        model = run(Checkpoints(tmp_path / "run"), 6)
-    assert bits(model) == whole
 
 
 def test_what_would_not_load_safely_is_refused_when_saved(tmp_path: Path) -> None:
@@ -103,8 +97,7 @@ def test_a_folder_that_can_be_read_alone_is_loaded(
         raise PermissionError(path)
 
     monkeypatch.setattr(Path, "unlink", refused)
-    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).double()
-    opt = VROCCD(model, nn.functional.mse_loss, lr=0.1, b=8, b_small=2, order="shuffled")
+    model, opt = built(VROCCD, b=8, b_small=2)
     assert Checkpoints(tmp_path).load(model=model, opt=opt) == {"step": 1, "best": [0.5, {"k": 0}]}
 
 
@@ -128,30 +121,32 @@ def test_parts_are_loaded_in_the_order_given(tmp_path: Path) -> None:
     assert loaded == list(parts)
 
 
-UNREADABLE = {
-    "a folder": lambda path: path.mkdir(),
-    "a circle of links": lambda path: path.symlink_to(path),
-    "a pipe": os.mkfifo,
-    "a link to nothing": lambda path: path.symlink_to("nowhere"),
+def flipped(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+
+
+SPOILED: dict[str, tuple[int, Any]] = {
+    "cut": (5, lambda path: path.write_bytes(path.read_bytes()[:-7])),
+    "flip": (5, flipped),
+    "other": (5, lambda path: path.write_bytes(b"text")),
+    "a folder": (9, lambda path: path.mkdir()),
+    "a circle of links": (9, lambda path: path.symlink_to(path)),
+    "a pipe": (9, os.mkfifo),
+    "a link to nothing": (9, lambda path: path.symlink_to("nowhere")),
 }
 
 
-@pytest.mark.parametrize("make", UNREADABLE.values(), ids=UNREADABLE)
-def test_a_newest_one_that_cannot_be_read_is_skipped(make: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", SPOILED)
+def test_a_newest_one_that_is_spoiled_is_named_and_skipped(how: str, tmp_path: Path) -> None:
+    number, spoil = SPOILED[how]
     whole = bits(run(Checkpoints(tmp_path / "whole"), 6))
     run(Checkpoints(tmp_path / "run"), 5)
-    make(tmp_path / "run" / "checkpoint-00000009.pt")
-    with pytest.warns(CheckpointWarning, match=r"checkpoint-00000009\.pt"):
+    spoil(tmp_path / "run" / f"checkpoint-{number:08d}.pt")
+    with pytest.warns(CheckpointWarning, match=rf"checkpoint-0000000{number}\.pt"):
         model = run(Checkpoints(tmp_path / "run", keep=1), 6)
     assert bits(model) == whole
     assert (tmp_path / "run" / "checkpoint-00000006.pt").exists()
-
-
-def built(**options: Any) -> tuple[nn.Module, Any]:
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
-    given = {"lr": 0.1, "order": "shuffled", "momentum": 0.9}
-    return model, SCCD(model, nn.functional.mse_loss, **given | options)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +159,7 @@ def built(**options: Any) -> tuple[nn.Module, Any]:
 )
 def test_a_checkpoint_of_another_run_is_refused(change: Any, said: str, tmp_path: Path) -> None:
     model, opt = built()
-    opt.step(torch.ones(4, 3), torch.ones(4, 2))
+    opt.step(*ONES)
     opt.param_groups[0]["lr"] = 0.05  # by a schedule
     Checkpoints(tmp_path).save(1, model=model, opt=opt)
     model, opt = built()
@@ -179,7 +174,7 @@ def test_a_checkpoint_of_another_run_is_refused(change: Any, said: str, tmp_path
 
 def test_a_state_that_was_emptied_is_refused() -> None:
     _, opt = built()
-    opt.step(torch.ones(4, 3), torch.ones(4, 2))
+    opt.step(*ONES)
     state = opt.state_dict()
     with pytest.raises(ValueError, match=r"not whole: parameter 0 has lost .*momentum"):
         built()[1].load_state_dict({**state, "state": {}})
