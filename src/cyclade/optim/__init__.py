@@ -8,7 +8,7 @@ A map, in the order in which it is best read:
 - `runner`: what one step does with `core.cycle`, along a `net` on `batches` by `options`;
 - `cycle/`: the staged sweep, steps and prox, whose turn it is, and the lagged point;
 - `stages/`: a model cut into stages that repeat themselves exactly (`cutting` chooses how,
-  `recording` and `parts` make the stages, `chain` replays them, `verifying` compares; `inputs`,
+  `recording` and `stage` make the stages, `chain` replays them, `verifying` compares; `inputs`,
   `effects`, `structure` and `preserve` say what a call and a model are);
 - `proof/`: the stages' gradients held against the model's, before anything moves;
 - `blocks/`: which parameters form a block, what a cycle costs, and whether its order locks;

@@ -26,6 +26,6 @@ torch.Size([2, 4])
 from cyclade.optim.stages.chain import Chain, CutWarning, Replay
 from cyclade.optim.stages.cutting import cut
 from cyclade.optim.stages.inputs import Inputs
-from cyclade.optim.stages.parts import Env, StageInfo
+from cyclade.optim.stages.stage import Env, Stage
 
-__all__ = ["Chain", "CutWarning", "Env", "Inputs", "Replay", "StageInfo", "cut"]
+__all__ = ["Chain", "CutWarning", "Env", "Inputs", "Replay", "Stage", "cut"]

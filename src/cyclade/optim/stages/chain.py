@@ -15,7 +15,7 @@ from cyclade.optim._warn import warn_user
 from cyclade.optim.stages import effects
 from cyclade.optim.stages.effects import MAYBE, YES, RngState
 from cyclade.optim.stages.inputs import Inputs, Signature, guess, signature
-from cyclade.optim.stages.parts import Env, Guard, Part, StageInfo
+from cyclade.optim.stages.stage import Env, Guard, Stage
 from cyclade.optim.stages.structure import Mode
 
 CUT = "%cut"  # the env's note of the cut it belongs to; no value can have this name
@@ -41,16 +41,16 @@ class Cut:
 
     def __init__(
         self,
-        parts: Sequence[Part],
+        stages: Sequence[Stage],
         enter: Callable[[Inputs, list[Any]], Env] = _modules_env,
         leave: Callable[[Env], Any] = itemgetter("x"),
         fits: Callable[[list[Any]], bool] | None = None,
     ) -> None:
-        self.parts, self.enter, self.leave, self.fits = tuple(parts), enter, leave, fits
+        self.stages, self.enter, self.leave, self.fits = tuple(stages), enter, leave, fits
         self.key: tuple[Any, Signature | None, Any] = (None, None, ())
         self.proved: set[Any] = set()  # (several micro-batches?, sizes)
-        for part in self.parts:
-            part.passes = (*part.passes, CUT)
+        for stage in self.stages:
+            stage.passes = (*stage.passes, CUT)
 
 
 class Chain:
@@ -77,7 +77,7 @@ class Chain:
         if called is None and how == "fx":
             called = guess(model)
         cut = build(called, example)
-        self.stages: list[StageInfo] = [part.info for part in cut.parts]
+        self.stages = cut.stages
         self._recorded = how in ("fx", "export")  # then a cut depends on how the model is called
         self._mode = Mode(model, recorded=self._recorded)
         self._compile: dict[str, Any] | None = None
@@ -107,8 +107,8 @@ class Chain:
         Python code that cannot be looked into counts until ``verify`` has watched it.
         """
         return any(
-            part.random == YES or (part.random == MAYBE and part.drew is not False)
-            for part in self._present().parts
+            stage.random == YES or (stage.random == MAYBE and stage.drew is not False)
+            for stage in self._present().stages
         )
 
     def start(self, inputs: Inputs) -> Env:
@@ -153,8 +153,8 @@ class Chain:
 
         Then no output depends on a buffer that a run moves, and nothing is drawn at random.
         """
-        parts = self._present().parts
-        return not self.random and all(part.idle.issuperset(part.state) for part in parts)
+        stages = self._present().stages
+        return not self.random and all(stage.idle.issuperset(stage.state) for stage in stages)
 
     def run(self, inputs: Inputs, tensors: Mapping[str, Tensor], *, live: bool = True) -> Env:
         """The env after the last stage, each run once."""
@@ -184,8 +184,8 @@ class Chain:
     def _compile_with(self, options: dict[str, Any] | None) -> None:
         self._compile = options
         for cut in self._cuts:
-            for part in cut.parts:
-                part.compile(options)
+            for stage in cut.stages:
+                stage.compile(options)
 
     def _present(self) -> Cut:
         """The latest cut for the model's present mode."""
@@ -249,14 +249,14 @@ class Chain:
                 f"kind of call: {type(error).__name__}: {error}. Give example= when cutting, in "
                 "the mode used for training"
             ) from error
-        if [part.info for part in cut.parts] != self.stages:
-            old, new = [s.name for s in self.stages], [part.info.name for part in cut.parts]
+        if [(s.name, s.params) for s in cut.stages] != [(s.name, s.params) for s in self.stages]:
+            old, new = ([s.name for s in stages] for stages in (self.stages, cut.stages))
             raise ValueError(
                 "the model has other stages in its present mode or for this kind of call: "
                 f"{new} instead of {old}. Give example= when cutting, in the mode used for training"
             )
-        for part in cut.parts:
-            part.compile(self._compile)
+        for stage in cut.stages:
+            stage.compile(self._compile)
         cut.key = key
         return cut
 
@@ -288,14 +288,14 @@ class Replay:
         """One in which every stage has run: it moves no buffers. For `repeatable` stages."""
         replay = cls()
         replay._cut = env[CUT]
-        for i, part in enumerate(env[CUT].parts):
-            replay._memory[i] = _Memory(dict.fromkeys(part.state), None, moved=True)
+        for i, stage in enumerate(env[CUT].stages):
+            replay._memory[i] = _Memory(dict.fromkeys(stage.state), None, moved=True)
         return replay
 
     def begun_now(self, i: int) -> Replay:
         """One in which stage i began as here, but with its buffers as they stand now."""
         assert self._cut is not None
-        buffers = _copies(self._cut.parts[i])
+        buffers = _copies(self._cut.stages[i])
         replay = Replay()
         replay._cut = self._cut
         replay._memory[i] = _Memory(buffers, self._memory[i].rng, moved=True)
@@ -315,9 +315,9 @@ class Replay:
         moved. The env given is not changed.
         """
         cut: Cut = env[CUT]
-        part = cut.parts[i]
-        if part.quiet:
-            return part.run(env, tensors, None)
+        stage = cut.stages[i]
+        if stage.quiet:
+            return stage.run(env, tensors, None)
         if self._cut is None:
             self._cut = cut
         elif self._cut is not cut:
@@ -325,32 +325,32 @@ class Replay:
         memory = self._memory.get(i)
         first = memory is None
         if memory is None:
-            memory = self._memory[i] = _Memory(_copies(part), _generators(part, env))
+            memory = self._memory[i] = _Memory(_copies(stage), _generators(stage, env))
         guard: Guard | None = None
-        if part.state:
+        if stage.state:
             if memory.moved or not live:
                 guard = {s: None if b is None else b.clone() for s, b in memory.buffers.items()}
             elif self._undoable:
-                live_buffers = [slot.get() for slot in part.state]
+                live_buffers = [slot.get() for slot in stage.state]
                 self._before += [(b, b.detach().clone()) for b in live_buffers]
             memory.moved = memory.moved or live
         if first or memory.rng is None:
-            return part.run(env, tensors, guard)
+            return stage.run(env, tensors, guard)
         with effects.repeated(memory.rng):
-            return part.run(env, tensors, guard)
+            return stage.run(env, tensors, guard)
 
 
-def _copies(part: Part) -> dict[Any, Tensor | None]:
-    return {s: None if s in part.idle else s.get().detach().clone() for s in part.state}
+def _copies(stage: Stage) -> dict[Any, Tensor | None]:
+    return {s: None if s in stage.idle else s.get().detach().clone() for s in stage.state}
 
 
-def _generators(part: Part, env: Env) -> RngState | None:
+def _generators(stage: Stage, env: Env) -> RngState | None:
     """The state of the generators, where a stage may draw."""
     # While a CUDA graph is captured they cannot be asked.
     capturing = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
-    settled = part.random == MAYBE and part.drew is False and capturing
-    if not part.random or settled:
+    settled = stage.random == MAYBE and stage.drew is False and capturing
+    if not stage.random or settled:
         return None
-    values = [env[name] for name in part.reads if name in env]
-    own = [slot.get() for slot in (*part.direct, *part.swapped)]
+    values = [env[name] for name in stage.reads if name in env]
+    own = [slot.get() for slot in (*stage.direct, *stage.swapped)]
     return effects.save_rng(values, own)

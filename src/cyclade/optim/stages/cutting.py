@@ -14,16 +14,16 @@ from cyclade.optim._trees import pytree
 from cyclade.optim.stages import effects
 from cyclade.optim.stages.chain import Chain, Cut
 from cyclade.optim.stages.inputs import Inputs, Names, Signature, Slot, parameter_names
-from cyclade.optim.stages.parts import (
+from cyclade.optim.stages.recording import Traced, export, is_leaf, trace
+from cyclade.optim.stages.stage import (
     Env,
-    Part,
+    Stage,
     is_sequence,
     layers,
     link,
-    modules_as_parts,
+    modules_as_stages,
     unique,
 )
-from cyclade.optim.stages.recording import Traced, export, is_leaf, trace
 from cyclade.optim.stages.structure import refuse_unrepeatable
 
 _STACKS = (nn.Transformer, nn.TransformerEncoder, nn.TransformerDecoder)
@@ -91,14 +91,14 @@ def _builder(
             if inputs is None:
                 raise ValueError("torch.export needs an example batch (example=Inputs(...))")
             return _traced(export(model, inputs, names), names)
-        return Cut(modules_as_parts(layers(model) if given is None else given, names))
+        return Cut(modules_as_stages(layers(model) if given is None else given, names))
 
     return build
 
 
 def _traced(traced: Traced, names: Names) -> Cut:
-    parts = split(traced, names)
-    needed = {*parts[0].reads, *parts[0].passes}
+    stages = split(traced, names)
+    needed = {*stages[0].reads, *stages[0].passes}
     wanted = [
         (k, node.name)
         for k, node in enumerate(traced.inputs)
@@ -112,7 +112,7 @@ def _traced(traced: Traced, names: Names) -> Cut:
     def leave(env: Env) -> Any:
         return pytree.tree_unflatten([output(env) for output in outputs], traced.out_spec)
 
-    return Cut(parts, enter, leave, traced.fits)
+    return Cut(stages, enter, leave, traced.fits)
 
 
 def _output(value: Any, traced: Traced) -> Callable[[Env], Any]:
@@ -163,19 +163,19 @@ class _Group:
     nodes: list[fx.Node] = field(default_factory=list)
 
 
-def split(traced: Traced, names: Names) -> list[Part]:
+def split(traced: Traced, names: Names) -> list[Stage]:
     """Cut the graph before every use of parameters."""
     groups = _groups(traced)
     home = {node: k for k, group in enumerate(groups) for node in group.nodes}
     last = _last_use(traced, home, len(groups))
     changed = _changed_buffers(traced)
     titles = unique(group.name for group in groups)
-    parts = [
-        _part(title, k, group.nodes, traced, names, home, last, changed)
+    stages = [
+        _stage(title, k, group.nodes, traced, names, home, last, changed)
         for k, (title, group) in enumerate(zip(titles, groups, strict=True))
     ]
-    link(parts, {node.name for node in traced.outputs if _is_value(node, traced)})
-    return parts
+    link(stages, {node.name for node in traced.outputs if _is_value(node, traced)})
+    return stages
 
 
 def _is_value(node: Any, traced: Traced) -> bool:
@@ -266,7 +266,7 @@ def _changed_buffers(traced: Traced) -> set[Slot]:
     return changed
 
 
-def _part(
+def _stage(
     title: str,
     k: int,
     nodes: list[fx.Node],
@@ -275,7 +275,7 @@ def _part(
     home: dict[fx.Node, int],
     last: dict[fx.Node, int],
     changed: set[Slot],
-) -> Part:
+) -> Stage:
     """Build the executable stage of one group of nodes."""
     modules = traced.modules
     sources = dict.fromkeys(s for node in nodes for s in node.all_input_nodes)
@@ -315,7 +315,7 @@ def _part(
     body = fx.GraphModule({**called, **attributes}, graph)
     slots = [slot for module in called.values() for slot in names.of(module)]
     state, idle = effects.changing(called.values(), names)
-    return Part(
+    return Stage(
         title,
         body,
         reads=[s.name for s in reads],

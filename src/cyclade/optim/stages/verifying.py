@@ -13,8 +13,8 @@ from cyclade.optim._trees import pytree
 from cyclade.optim.stages import effects
 from cyclade.optim.stages.chain import CUT, Chain, Cut, Replay
 from cyclade.optim.stages.inputs import Inputs, map_leaves, without_objects
-from cyclade.optim.stages.parts import Env
 from cyclade.optim.stages.preserve import Keep, preserved
+from cyclade.optim.stages.stage import Env
 
 _DIFFERENT = "the stages do not compute what the model computes"
 _ADVICE = "Give stages=, or step with a closure"
@@ -147,15 +147,15 @@ def _run(chain: Chain, inputs: Inputs, loose: float) -> Env:
     replay = Replay()
     # torch may take another kernel for a detached weight, even without gradients.
     own = dict(chain.model.named_parameters())
-    for i, part in enumerate(env[CUT].parts):
+    for i, stage in enumerate(env[CUT].stages):
         before = effects.save_rng(list(env.values()))
         given = _copy(env)
         after = replay.run(i, env, own)
-        part.drew = not effects.same_rng(before, effects.save_rng(list(before)))
-        live = [slot.get().detach().clone() for slot in part.state]
+        stage.drew = not effects.same_rng(before, effects.save_rng(list(before)))
+        live = [slot.get().detach().clone() for slot in stage.state]
         _check_state(replay, i, env, after, own, loose)
         again = replay.run(i, env, own)
-        name = f"stage {i} ({part.info.name!r})"
+        name = f"stage {i} ({stage.name!r})"
         if not same(env, given):
             raise ValueError(f"{name} writes to the values it is given, which no replay survives")
         if not same(after, again, loose=loose):
@@ -163,7 +163,7 @@ def _run(chain: Chain, inputs: Inputs, loose: float) -> Env:
                 f"{name} differs when it is run again on the same batch: it keeps a state that "
                 "cannot be repeated. Put it in eval mode, or step with a closure"
             )
-        if not same(live, [slot.get() for slot in part.state]):
+        if not same(live, [slot.get() for slot in stage.state]):
             raise ValueError(f"{name} moves its buffers again when it is replayed")
         env = after
     return env
@@ -173,12 +173,12 @@ def _check_state(
     replay: Replay, i: int, env: Env, after: Env, own: Mapping[str, Tensor], loose: float
 ) -> None:
     """Refuse a stage whose output depends on a buffer that it has itself just moved."""
-    part = env[CUT].parts[i]
-    feeding = [slot for slot in part.state if slot not in part.idle]
+    stage = env[CUT].stages[i]
+    feeding = [slot for slot in stage.state if slot not in stage.idle]
     if feeding and not same(replay.begun_now(i).run(i, env, own), after, loose=loose):
         names = ", ".join(repr(slot.name) for slot in feeding)
         raise ValueError(
-            f"stage {i} ({part.info.name!r}) changes a buffer that its own output depends on (one "
+            f"stage {i} ({stage.name!r}) changes a buffer that its own output depends on (one "
             f"of {names}), so its replays would differ: put that module in eval mode, or step "
             "with a closure"
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,17 +18,10 @@ Env = dict[str, Any]
 Guard = Mapping[Slot, Tensor | None]  # buffers that stand in for the live ones
 
 
-@dataclass(frozen=True)
-class StageInfo:
-    """The name of a stage and the canonical names of the parameters it uses."""
-
-    name: str
-    params: tuple[str, ...]
-
-
-class Part:
+class Stage:
     """A piece of the model's forward that reads values from an env and writes new ones.
 
+    ``params`` are the canonical names of the parameters it uses.
     ``body.forward`` takes the tensors of ``direct`` and then the values named in ``reads``, and
     returns the values named in ``writes``. The tensors of ``swapped`` slots are exchanged in
     their modules for the time of the call, so neither the user's parameters nor their flags
@@ -51,7 +43,7 @@ class Part:
         random: int = 0,
         opaque: bool = False,
     ) -> None:
-        self.info = StageInfo(name, parameter_names((*direct, *swapped)))
+        self.name, self.params = name, parameter_names((*direct, *swapped))
         self.body = body
         self.reads = tuple(reads)
         self.writes = tuple(writes)
@@ -87,7 +79,7 @@ class Part:
             after = {name: env[name] for name in self.passes}
         except KeyError as error:
             raise ValueError(
-                f"this env does not stand before stage {self.info.name!r}: it lacks {error}"
+                f"this env does not stand before stage {self.name!r}: it lacks {error}"
             ) from None
         if self.unsure or self.copies:
             values = map_leaves(lambda v: v.clone() if isinstance(v, Tensor) else v, values)
@@ -126,12 +118,12 @@ def _tensor(slot: Slot, tensors: Mapping[str, Tensor], guard: Guard | None) -> T
     return tensor
 
 
-def link(parts: Sequence[Part], outputs: set[str]) -> None:
-    """Let each part pass on exactly the values that later parts, or the outputs, still need."""
+def link(stages: Sequence[Stage], outputs: set[str]) -> None:
+    """Let each stage pass on exactly the values that later stages, or the outputs, still need."""
     needed = set(outputs)
-    for part in reversed(parts):
-        part.passes = tuple(sorted(needed.difference(part.writes)))
-        needed = set(part.passes).union(part.reads)
+    for stage in reversed(stages):
+        stage.passes = tuple(sorted(needed.difference(stage.writes)))
+        needed = set(stage.passes).union(stage.reads)
 
 
 def unique(titles: Iterable[str]) -> list[str]:
@@ -180,8 +172,8 @@ def layers(model: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module]]:
             yield where, child
 
 
-def modules_as_parts(modules: Iterable[tuple[str, nn.Module]], names: Names) -> list[Part]:
-    """One part per module with parameters; the others join the one before them."""
+def modules_as_stages(modules: Iterable[tuple[str, nn.Module]], names: Names) -> list[Stage]:
+    """One stage per module with parameters; the others join the one before them."""
     groups: list[tuple[str, list[nn.Module]]] = []
     named = False
     for name, module in modules:
@@ -194,11 +186,11 @@ def modules_as_parts(modules: Iterable[tuple[str, nn.Module]], names: Names) -> 
                 groups[-1] = (name, groups[-1][1])
         named = named or has_parameters
     titles = unique(name for name, _ in groups)
-    parts = []
+    stages = []
     for k, (title, (_, members)) in enumerate(zip(titles, groups, strict=True)):
         state, idle = changing(members, names)
-        parts.append(
-            Part(
+        stages.append(
+            Stage(
                 title,
                 Applied(members, first=k == 0),
                 reads=("args", "kwargs") if k == 0 else ("x",),
@@ -210,5 +202,5 @@ def modules_as_parts(modules: Iterable[tuple[str, nn.Module]], names: Names) -> 
                 opaque=True,
             )
         )
-    link(parts, {"x"})
-    return parts
+    link(stages, {"x"})
+    return stages
