@@ -22,12 +22,27 @@ from cyclade.optim.stages.chain import CUT
 from cyclade.optim.stages.verifying import verify
 
 
+def onward(
+    chain: Chain, replay: Replay, env: Env, tensors: Any, start: int = 0, **options: Any
+) -> list[Env]:
+    """The envs before stage `start` and after it and every later one."""
+    envs = [env]
+    for i in range(start, len(chain.stages)):
+        envs.append(replay.run(i, envs[-1], tensors, **options))
+    return envs
+
+
 def run(chain: Chain, inputs: Inputs, tensors: dict[str, torch.Tensor] | None = None) -> Env:
-    env = chain.start(inputs)
-    replay = Replay()
-    for i in range(len(chain.stages)):
-        env = replay.run(i, env, tensors or {})
-    return env
+    return onward(chain, Replay(), chain.start(inputs), tensors or {})[-1]
+
+
+def names(chain: Chain) -> list[str]:
+    return [stage.name for stage in chain.stages]
+
+
+def two_layers(forward: Callable[..., Any], width: int = 6, **held: Any) -> nn.Module:
+    """Layers a and b of this width."""
+    return written(forward, a=nn.Linear(width, width), b=nn.Linear(width, width), **held)
 
 
 def images(size: int = 16) -> Inputs:
@@ -100,16 +115,16 @@ def test_lenet_has_its_parameters_and_stages() -> None:
     model = models.LeNet()
     assert sum(p.numel() for p in model.parameters()) == 62_006
     chain = cut(model)
-    assert [s.name for s in chain.stages] == ["conv1", "conv2", "fc1", "fc2", "fc3"]
+    assert names(chain) == ["conv1", "conv2", "fc1", "fc2", "fc3"]
     assert chain.stages[2].params == ("fc1.weight", "fc1.bias")
 
 
 def test_stages_of_a_residual_net_are_its_layers() -> None:
     chain = cut(models.ResNet18(4, depth=1))
-    names = [s.name for s in chain.stages]
-    assert names[:4] == ["conv1", "bn1", "layers.0.conv1", "layers.0.bn1"]
-    assert "layers.1.shortcut.1" in names
-    assert names[-1] == "linear"
+    found = names(chain)
+    assert found[:4] == ["conv1", "bn1", "layers.0.conv1", "layers.0.bn1"]
+    assert "layers.1.shortcut.1" in found
+    assert found[-1] == "linear"
 
 
 def test_direct_parameters_and_tied_weights_are_stages() -> None:
@@ -122,7 +137,7 @@ def test_direct_parameters_and_tied_weights_are_stages() -> None:
     assert gpt.stages[-1].name == "lm_head"
     assert gpt.stages[-1].params == ("wte.weight",)
     reused = cut(models.Reused())
-    assert [s.name for s in reused.stages] == ["a", "b", "a@2"]
+    assert names(reused) == ["a", "b", "a@2"]
     assert reused.stages[0].params == reused.stages[2].params
 
 
@@ -134,15 +149,11 @@ def test_env_holds_only_what_is_still_needed() -> None:
         before = dict(env)
         after = replay.run(i, env, {})
         assert env == before
-        assert len(after) == 2  # one activation and the note of the program
+        assert len(after) == 2  # one activation and the note of the cut
         env = after
     chain = cut(models.ResNet18(4, depth=1))
-    env = chain.start(images())
-    replay = Replay()
-    sizes = []
-    for i in range(len(chain.stages)):
-        env = replay.run(i, env, {})
-        sizes.append(sum(isinstance(v, torch.Tensor) for v in env.values()))
+    envs = onward(chain, Replay(), chain.start(images()), {})[1:]
+    sizes = [sum(isinstance(v, torch.Tensor) for v in env.values()) for env in envs]
     assert max(sizes) == 2
     assert sizes[-1] == 1
 
@@ -175,7 +186,7 @@ def test_other_stages_in_another_mode_are_an_error() -> None:
     def forward(self: Any, x: Tensor) -> Tensor:
         return self.b(self.a(x)) if self.training else self.a(x)
 
-    model = written(forward, a=nn.Linear(3, 3), b=nn.Linear(3, 3))
+    model = two_layers(forward, 3)
     chain = cut(model)
     model.eval()
     with pytest.raises(ValueError, match=r"other stages .* \['a'\] instead of \['a', 'b'\]"):
@@ -188,7 +199,7 @@ def test_sequential_of_blocks_is_cut_finer_by_fx() -> None:
     odd = nn.Sequential(nn.Linear(6, 6), models.ValueSwitch(), nn.Linear(3, 2))
     chain = cut(odd)
     assert chain.how == "sequential"
-    assert [s.name for s in chain.stages] == ["0", "1", "2"]
+    assert names(chain) == ["0", "1", "2"]
     verify(chain, rows())
 
 
@@ -208,7 +219,7 @@ def test_stages_given_by_the_user() -> None:
     pool = nn.Sequential(nn.ReLU(), nn.MaxPool2d(2))
     chain = cut(model, stages=[model.conv1, pool, model.conv2, pool, Head(model)])
     assert chain.how == "stages"
-    assert [s.name for s in chain.stages] == ["conv1", "conv2", "stage4"]
+    assert names(chain) == ["conv1", "conv2", "stage4"]
     verify(chain, images(32))
     with pytest.raises(ValueError, match=r"leave out parameters.*fc1\.weight"):
         cut(model, stages=[model.conv1, model.conv2])
@@ -254,7 +265,7 @@ def test_gradients_switched_off_inside_go_to_export() -> None:
             y = torch.tanh(self.a(x))
         return self.b(self.a(x)) * y
 
-    model = written(forward, a=nn.Linear(6, 6), b=nn.Linear(6, 6)).double()
+    model = two_layers(forward).double()
     inputs = Inputs((torch.randn(4, 6, dtype=torch.double),))
     with pytest.warns(CutWarning, match="switches gradients off"):
         cut(model)
@@ -286,10 +297,8 @@ def test_outputs_of_other_types() -> None:
     def forward(self: Any, x: Tensor, flag: bool = False) -> object:
         return [Pair(self.a(x), (None, 3)), {"w": self.a.weight, "flag": flag}]
 
-    model, inputs = (
-        written(forward, a=nn.Linear(6, 6)),
-        Inputs((torch.randn(4, 6),), {"flag": True}),
-    )
+    model = written(forward, a=nn.Linear(6, 6))
+    inputs = Inputs((torch.randn(4, 6),), {"flag": True})
     out = cut(model).output(run(cut(model), inputs))
     pair, rest = out
     assert type(pair) is Pair
@@ -336,7 +345,9 @@ def test_stacks_of_transformer_layers_are_cut_by_export() -> None:
     assert len(chain.stages) == 12
     assert chain.random
     verify(chain, inputs)
-    assert len(cut(nn.Sequential(model)).stages) == 1
+    inside = nn.Sequential(model, nn.Linear(8, 2))
+    assert len(cut(inside).stages) == 2
+    assert len(cut(inside, example=inputs).stages) == 13
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # torch.compile's own
@@ -349,15 +360,11 @@ def test_compiled_stages() -> None:
     replay = Replay()
     plain = {name: p.detach() for name, p in model.named_parameters()}
     with torch.no_grad():
-        envs = [chain.start(inputs)]
-        for i in range(3):
-            envs.append(replay.run(i, envs[-1], plain))
+        envs = onward(chain, replay, chain.start(inputs), plain)
     assert model[1].num_batches_tracked == 1
     for i, name in enumerate(("0.weight", "1.bias", "3.weight")):
         wanted = plain[name].clone().requires_grad_()
-        env = envs[i]
-        for k in range(i, 3):
-            env = replay.run(k, env, {**plain, name: wanted})
+        env = onward(chain, replay, envs[i], {**plain, name: wanted}, i)[-1]
         (found,) = torch.autograd.grad(chain.output(env).square().sum(), wanted)
         loss = torch.func.functional_call(model, {name: wanted}, inputs.args).square().sum()
         torch.testing.assert_close(found, torch.autograd.grad(loss, wanted)[0])
@@ -373,7 +380,7 @@ def test_a_size_may_cross_a_stage() -> None:
         return F.interpolate(self.b(torch.relu(self.a(x))), size=size)
 
     chain = cut(written(forward, a=nn.Conv2d(1, 2, 3), b=nn.Conv2d(2, 3, 3)))
-    assert [stage.name for stage in chain.stages] == ["a", "b"]
+    assert names(chain) == ["a", "b"]
     verify(chain, Inputs((torch.randn(2, 1, 8, 8),)))
 
 
@@ -394,15 +401,7 @@ def test_outputs_with_objects_are_cut_on_the_first_batch() -> None:
     opt = SCCD(model, lambda out, y: F.cross_entropy(out["scores"], y), lr=0.1)
     opt.step(x, y)
     assert opt.net.chain.how == "export"
-    assert [stage.name for stage in opt.net.chain.stages] == ["a", "b"]
-
-
-def test_stacks_of_transformer_layers_inside_a_sequential_are_cut() -> None:
-    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
-    model = nn.Sequential(nn.TransformerEncoder(layer, 2), nn.Linear(8, 2))
-    x = torch.randn(2, 5, 8)
-    assert len(cut(model).stages) == 2
-    assert len(cut(model, example=Inputs((x,))).stages) == 13
+    assert names(opt.net.chain) == ["a", "b"]
 
 
 def test_compiled_models_are_unwrapped() -> None:
@@ -445,12 +444,6 @@ def test_sparse_gradients_and_complex_parameters() -> None:
                 opt.step(ids, y)
         for p, q in zip(sparse.parameters(), dense.parameters(), strict=True):
             torch.testing.assert_close(p, q)
-
-
-def test_sharded_modules_are_refused() -> None:
-    sharded = type("FSDPLinear", (nn.Linear,), {"__module__": "torch.distributed.fsdp.made_up"})
-    with pytest.raises(ValueError, match="is sharded by FSDP"):
-        cut(nn.Sequential(sharded(3, 2)))
 
 
 def sized(self: Any, x: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from small_nets import written
 from test_stages_cut import CASES as CUT
-from test_stages_cut import images, rows, words_and_targets
+from test_stages_cut import images, onward, rows, run, words_and_targets
 from torch import Tensor, nn
 
 from cyclade.optim.stages import Inputs, Replay, cut
@@ -89,9 +89,7 @@ def test_gradient_of_every_stage(case: str) -> None:
         own = [name for name in stage.params if first_use[name] == i]
         assert not any(v.requires_grad for v in env.values() if isinstance(v, Tensor))
         wanted = {name: plain[name].clone().requires_grad_() for name in own}
-        at = env
-        for k in range(i, len(chain.stages)):
-            at = replay.run(k, at, {**plain, **wanted})
+        at = onward(chain, replay, env, {**plain, **wanted}, i)[-1]
         if own:
             found = torch.autograd.grad(scalar(chain.output(at)), list(wanted.values()))
             for name, gradient in zip(own, found, strict=True):
@@ -105,13 +103,10 @@ def test_only_what_is_asked_for_is_in_the_graph() -> None:
     model, inputs = models.LeNet(), images(32)
     chain = cut(model)
     replay = Replay()
-    env = chain.start(inputs)
     with torch.no_grad():
-        for i in range(2):
-            env = replay.run(i, env, {})
+        env = onward(chain, replay, chain.start(inputs), {})[2]
     weight = model.fc1.weight.detach().requires_grad_()
-    for i in range(2, 5):
-        env = replay.run(i, env, {"fc1.weight": weight})
+    env = onward(chain, replay, env, {"fc1.weight": weight}, 2)[-1]
     leaves, todo, seen = set(), [chain.output(env).grad_fn], set()
     while todo:
         node = todo.pop()
@@ -130,11 +125,7 @@ def test_substituted_tensors_are_used_and_the_model_is_not_touched() -> None:
     other = models.GPT(depth=1)
     chain = cut(model, example=inputs)
     before = {name: (p, p.detach().clone()) for name, p in model.named_parameters()}
-    env = chain.start(inputs)
-    replay = Replay()
-    tensors = {name: p.detach() for name, p in other.named_parameters()}
-    for i in range(len(chain.stages)):
-        env = replay.run(i, env, tensors)
+    env = run(chain, inputs, {name: p.detach() for name, p in other.named_parameters()})
     assert torch.equal(chain.output(env)[1], other(*inputs.args, **inputs.kwargs)[1])
     for name, p in model.named_parameters():
         assert p is before[name][0]

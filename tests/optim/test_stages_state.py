@@ -11,7 +11,7 @@ import torch
 import torch.fx
 import torch.nn.functional as F
 from small_nets import written
-from test_stages_cut import images, rows, run, words_and_targets
+from test_stages_cut import images, names, onward, rows, run, two_layers, words_and_targets
 from torch import Tensor, nn
 
 from cyclade.optim.stages import Inputs, Replay, cut
@@ -78,10 +78,8 @@ def test_statistics_move_once(how: str, momentum: float | None) -> None:
             replay.run(i, envs[-1], {}, live=False)
             envs.append(replay.run(i, envs[-1], {}))
         assert torch.equal(chain.output(envs[-1]), expected)
-        for start in range(len(chain.stages)):
-            env = envs[start]
-            for i in range(start, len(chain.stages)):
-                env = replay.run(i, env, {}, live=bool(start % 2))
+        for start, env in enumerate(envs[:-1]):
+            env = onward(chain, replay, env, {}, start, live=bool(start % 2))[-1]
             assert torch.equal(chain.output(env), expected)
         assert same(buffers(model), buffers(twin))
 
@@ -91,7 +89,7 @@ def test_a_norm_used_twice_moves_twice() -> None:
     inputs = rows()
     twin = copy.deepcopy(model)
     chain = cut(model)
-    assert [s.name for s in chain.stages] == ["norm", "norm@2"]
+    assert names(chain) == ["norm", "norm@2"]
     verify(chain, inputs)
     run(chain, inputs)
     twin(*inputs.args)
@@ -107,17 +105,8 @@ def test_other_buffers_move_once(how: str) -> None:
     assert model.count == 0
     replay = Replay()
     for _ in range(3):
-        env = chain.start(inputs)
-        for i in range(len(chain.stages)):
-            env = replay.run(i, env, {})
+        onward(chain, replay, chain.start(inputs), {})
     torch.testing.assert_close(model.count, 1 + inputs.args[0].mean())
-
-
-def test_buffers_that_feed_their_own_output_are_refused() -> None:
-    model = Counting(feeds=True)
-    with pytest.raises(ValueError, match=r"\('b'\) changes a buffer.*'count'.*eval mode"):
-        verify(cut(model), rows())
-    assert model.count == 0
 
 
 DROPOUTS = {
@@ -145,16 +134,11 @@ def test_masks_repeat_and_the_generator_moves_once(case: str) -> None:
     after = torch.get_rng_state()
     assert not torch.equal(state, after)
     torch.set_rng_state(state)
-    envs = [chain.start(inputs)]
     replay = Replay()
-    for i in range(len(chain.stages)):
-        envs.append(replay.run(i, envs[-1], own))
+    envs = onward(chain, replay, chain.start(inputs), own)
     assert torch.equal(torch.get_rng_state(), after)
-    for start in range(len(chain.stages)):
-        env = envs[start]
-        for i in range(start, len(chain.stages)):
-            env = replay.run(i, env, own)
-        out = chain.output(env)
+    for start, env in enumerate(envs[:-1]):
+        out = chain.output(onward(chain, replay, env, own, start)[-1])
         assert torch.equal(out[0] if isinstance(out, tuple) else out, expected)
     assert torch.equal(torch.get_rng_state(), after)
     another = chain.output(run(chain, inputs))
@@ -175,7 +159,7 @@ def test_random_functions_are_seen() -> None:
         return self.b(x)
 
     for kind in ("like", "factory", "method", "off"):
-        chain = cut(written(forward, a=nn.Linear(6, 6), b=nn.Linear(6, 6), kind=kind))
+        chain = cut(two_layers(forward, kind=kind))
         assert chain.how == "fx"
         assert chain.random == (kind != "off"), kind
         verify(chain, rows())
@@ -189,10 +173,7 @@ torch.fx.wrap("thinned")
 
 
 def test_functions_kept_whole_may_draw() -> None:
-    model = written(
-        lambda self, x: self.b(thinned(self.a(x), self.training)),
-        a=nn.Linear(6, 6), b=nn.Linear(6, 6),
-    )  # fmt: skip
+    model = two_layers(lambda self, x: self.b(thinned(self.a(x), self.training)))
     chain = cut(model)
     assert chain.random
     verify(chain, rows())
@@ -222,10 +203,6 @@ def remembers() -> nn.Module:
     return written(forward, a=nn.Linear(6, 6), calls=0)
 
 
-def refused(model: nn.Module, inputs: Inputs) -> None:
-    verify(cut(model), inputs)
-
-
 REFUSED = {
     "spectral": (
         lambda: nn.Sequential(nn.utils.parametrizations.spectral_norm(nn.Linear(6, 6))),
@@ -240,23 +217,34 @@ REFUSED = {
         r"'1' \(LazyLinear\) is not initialised yet",
     ),
     "parallel": (lambda: nn.DataParallel(nn.Linear(6, 6)), r"give the inner \.module"),
+    "sharded": (
+        lambda: type("Made", (nn.Linear,), {"__module__": "torch.distributed.fsdp.made_up"})(3, 2),
+        "is sharded by FSDP",
+    ),
     "python state": (remembers, r"forward changes calls\): it keeps Python state"),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_refusals_by_name(case: str) -> None:
-    make, message = REFUSED[case]
-    with pytest.raises(ValueError, match=message):
-        refused(make(), rows())
+    "old spectral norm": (
+        lambda: nn.Sequential(nn.utils.spectral_norm(nn.Linear(6, 6))),
+        r"'0' \(Linear\) runs a power iteration.*remove_spectral",
+    ),
+    "old weight norm": (
+        lambda: nn.Sequential(nn.utils.weight_norm(nn.Linear(6, 6))),
+        r"'0' \(Linear\) keeps its computed weight",
+    ),
+    "a buffer that feeds": (
+        lambda: Counting(feeds=True), r"\('b'\) changes a buffer.*'count'.*eval mode",
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:.*weight_norm.*:FutureWarning")
-def test_old_hooks_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"'0' \(Linear\) runs a power iteration.*remove_spectral"):
-        refused(nn.Sequential(nn.utils.spectral_norm(nn.Linear(6, 6))), rows())
-    with pytest.raises(ValueError, match=r"'0' \(Linear\) keeps its computed weight"):
-        refused(nn.Sequential(nn.utils.weight_norm(nn.Linear(6, 6))), rows())
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals_by_name(case: str) -> None:
+    make, message = REFUSED[case]
+    model = make()
+    before = buffers(model)
+    with pytest.raises(ValueError, match=message):
+        verify(cut(model), rows())
+    assert same(before, buffers(model))
 
 
 def test_a_spectral_norm_in_eval_mode_and_weight_norm_are_fine() -> None:
