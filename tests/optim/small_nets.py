@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from itertools import pairwise
 from typing import Any
 
+import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD
+from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD, CutWarning
 
 ALL = [SCCD, SGD, VROCCD, PAGE, VRCCD]
 RECURSIVE = (VROCCD, PAGE, VRCCD)
@@ -65,3 +68,40 @@ def literal_cycle(
             for name in block.params:
                 if params[name].grad is not None:
                     params[name] -= lr * params[name].grad
+
+
+LR = 0.1
+
+
+class Both:
+    """An optimizer of a model, and the same cycles by hand on a twin of it."""
+
+    def __init__(
+        self, make: Any, loss: Any = F.cross_entropy, cls: Any = SCCD, **options: Any
+    ) -> None:
+        torch.manual_seed(0)
+        self.model = make().double()
+        torch.manual_seed(0)
+        self.twin = make().double()
+        self.loss, self.recursive = loss, cls in RECURSIVE
+        if self.recursive:
+            options.update(b=8, b_small=2)
+        self.opt = cls(self.model, loss, lr=LR, **options)
+
+    def step(self, x: Any, y: Any, said: str | None = None) -> Tensor:
+        """One step of both on the same rows, with the warning that is `said`."""
+        forms = self.recursive and not self.opt.draws  # g_{−1}: nothing moves
+        with nullcontext() if said is None else pytest.warns(CutWarning, match=said):
+            found: Tensor = self.opt.step(x, y)
+        if not forms:
+            literal_cycle(self.twin, self.opt.net.blocks, lambda m: self.loss(m(x.clone()), y), LR)
+        return found
+
+    def change(self, change: Callable[[nn.Module], Any]) -> None:
+        """The same change to both."""
+        change(self.model)
+        change(self.twin)
+
+    def same(self) -> None:
+        """Both have the same parameters."""
+        close(self.model, self.twin, 1e-12)

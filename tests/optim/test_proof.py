@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from small_nets import LR, Both, close, values
 from torch import Tensor, nn
 
 from cyclade.optim import SCCD, SGD, VROCCD, CutWarning, ProofReport
 from cyclade.optim.reference import Literal
-
-LR = 0.1
 
 
 def batch(size: int = 16) -> tuple[Tensor, Tensor]:
@@ -28,28 +27,15 @@ def batch(size: int = 16) -> tuple[Tensor, Tensor]:
     return x, y
 
 
-def literal(opt: Any, model: nn.Module) -> Literal:
-    return Literal(model, F.mse_loss, [block.params for block in opt.net.blocks], LR)
-
-
-def trains_as_the_model(
-    make: Any, steps: int = 4, before_step: Any = lambda k, model: None, **options: Any
-) -> Any:
-    torch.manual_seed(0)
-    model = make().double()
-    twin, (x, y) = copy.deepcopy(model), batch()
-    opt = SCCD(model, F.mse_loss, lr=LR, blocks="layers", **options)
+def trains_as_the_model(make: Any, steps: int = 4, before_step: Any = lambda k, model: None) -> Any:
+    both = Both(make, F.mse_loss, blocks="layers")
     for k in range(steps):
-        before_step(k, model)
-        opt.step(x, y)
-        literal(opt, twin).step(x, y)
-    same(model, twin, 1e-12)
-    return opt
-
-
-def same(model: nn.Module, twin: nn.Module, atol: float = 0.0) -> None:
-    for (name, p), q in zip(model.named_parameters(), twin.parameters(), strict=True):
-        torch.testing.assert_close(p, q, atol=atol, rtol=0, msg=name)
+        before_step(k, both.model)
+        both.opt.step(*batch())
+        blocks = [block.params for block in both.opt.net.blocks]
+        Literal(both.twin, F.mse_loss, blocks, LR).step(*batch())
+    both.same()
+    return both.opt
 
 
 class Net(nn.Module):
@@ -167,12 +153,12 @@ class Clipped(Net):
 
 def test_a_forward_that_writes_to_a_trained_parameter_is_refused_by_name() -> None:
     model = Clipped().double()
-    before = model.b.weight.detach().clone()
+    before = values(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CutWarning)
         with pytest.raises(ValueError, match=r"writes to the trained parameter b\.weight"):
             SCCD(model, F.mse_loss, lr=LR).step(*batch())
-    assert torch.equal(model.b.weight, before)
+    close(model, before)
 
 
 class Mapped(Net):
@@ -287,23 +273,22 @@ def test_now_and_then_a_route_is_looked_at_again() -> None:
 
 
 def test_a_fresh_proof_moves_nothing_and_names_what_it_could_not_see() -> None:
-    torch.manual_seed(0)
-    model = Net().double()
-    model.unused = nn.Linear(2, 2).double()
-    opt = SCCD(model, F.mse_loss, lr=LR, blocks="layers")
-    x, y = batch()
-    before = [p.detach().clone() for p in model.parameters()]
-    report = opt.prove(x, y)
+    def make() -> nn.Module:
+        model = Net()
+        model.unused = nn.Linear(2, 2)
+        return model
+
+    both = Both(make, F.mse_loss, blocks="layers")
+    before = values(both.model)
+    report = both.opt.prove(*batch())
     assert report == ProofReport("fx", 4, ("unused.weight", "unused.bias"))
     assert "nothing is known of unused.weight" in str(report)
-    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), before, strict=True))
-    twin = copy.deepcopy(model)
+    close(both.model, before)
     for _ in range(3):
-        opt.step(x, y)
-        literal(opt, twin).step(x, y)
-        opt.prove(x, y)
-    assert opt.cycles == 3
-    same(model, twin)
+        both.step(*batch())
+        both.opt.prove(*batch())
+    assert both.opt.cycles == 3
+    close(both.model, both.twin)
 
 
 class Counted(nn.Linear):
@@ -350,7 +335,7 @@ def test_samples_that_are_not_rows_are_counted_by_a_function_or_refused() -> Non
         SCCD(model, F.mse_loss, lr=LR).step(parts)
     SCCD(model, F.mse_loss, lr=LR, batch_size=lambda x: 4).step(parts)
     SCCD(twin, F.mse_loss, lr=LR).step(parts, weights=[1, 1])
-    same(model, twin)
+    close(model, twin)
     with pytest.raises(ValueError, match="begin with 9 and 4 rows"):
         VROCCD(model, F.mse_loss, b=4, b_small=2).step(*parts[0])
     VROCCD(model, F.mse_loss, b=4, b_small=2, batch_size=lambda x: 4).step(*parts[0])

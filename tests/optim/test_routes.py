@@ -15,40 +15,10 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from small_nets import batch, close, literal_cycle, net, values, written
+from small_nets import LR, Both, batch, close, literal_cycle, net, values, written
 from torch import Tensor, nn
 
 from cyclade.optim import SCCD, SGD, VROCCD, CrossEntropy, CutWarning
-
-LR = 0.1
-
-
-class Both:
-    """An optimizer, and the same cycles by hand on a twin of its model."""
-
-    def __init__(self, make: Any, loss: Any = F.cross_entropy, cls: Any = SCCD, **options: Any):
-        self.model, self.twin = make().double(), make().double()
-        self.loss, self.recursive = loss, cls is VROCCD
-        if self.recursive:
-            options.update(b=8, b_small=2)
-        self.opt = cls(self.model, loss, lr=LR, **options)
-
-    def step(self, x: Any, y: Any, said: str | None = None) -> Tensor:
-        """One step of both on the same rows, with or without a warning."""
-        first = self.recursive and not self.opt.draws  # which forms g and moves nothing
-        with nullcontext() if said is None else pytest.warns(CutWarning, match=said):
-            found: Tensor = self.opt.step(x, y)
-        if not first:
-            loss = lambda m: self.loss(m(x.clone()), y)  # noqa: E731
-            literal_cycle(self.twin, self.opt.net.blocks, loss, LR)
-        return found
-
-    def change(self, change: Any) -> None:
-        change(self.model)
-        change(self.twin)
-
-    def same(self) -> None:
-        close(self.model, self.twin, 1e-12)
 
 
 def listed() -> nn.Module:
