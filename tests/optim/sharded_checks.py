@@ -174,18 +174,19 @@ def only_shards_are_kept() -> None:
 
 
 def what_is_not_exact_is_refused() -> None:
-    plain = net("sequential")
-    raises(ValueError, "no unit of torch's fully_shard", lambda: ShardedSCCD(plain, F.mse_loss))
-    half: Any = net("sequential")
-    fully_shard(half[0])
-    raises(ValueError, "1.0.weight is in no unit", lambda: ShardedSCCD(half, F.mse_loss))
+    plain, own, half = net("sequential"), shard(net("sequential")), net("sequential")
+    fully_shard(half[0])  # type: ignore[index]
     drop = nn.Sequential(nn.Linear(6, 5), nn.Dropout(0.5), nn.Linear(5, 3)).double()
     fully_shard(drop)
-    raises(ValueError, "1 (Dropout) does not repeat", lambda: ShardedSCCD(drop, F.mse_loss))
-    own = shard(net("sequential"))
-    raises(ValueError, "lr must be", lambda: ShardedSCCD(own, F.mse_loss, lr=-1.0))
-    raises(ValueError, "greedy", lambda: ShardedSCCD(own, F.mse_loss, order="greedy"))
-    raises(ValueError, "is a DTensor", lambda: SCCD(own, F.mse_loss))
+    for words, model, options in (
+        ("no unit of torch's fully_shard", plain, {}),
+        ("1.0.weight is in no unit", half, {}),
+        ("1 (Dropout) does not repeat", drop, {}),
+        ("lr must be", own, {"lr": -1.0}),
+        ("greedy", own, {"order": "greedy"}),
+    ):
+        raises(ValueError, words, partial(ShardedSCCD, model, F.mse_loss, **options))
+    raises(ValueError, "weight is a DTensor (fully_shard", lambda: SCCD(own, F.mse_loss))
 
 
 def nan_moves_nothing() -> None:

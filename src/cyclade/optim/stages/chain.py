@@ -15,6 +15,7 @@ from cyclade.optim._warn import warn_user
 from cyclade.optim.stages import effects
 from cyclade.optim.stages.effects import MAYBE, YES, RngState
 from cyclade.optim.stages.inputs import Inputs, Signature, guess, signature
+from cyclade.optim.stages.preserve import Places
 from cyclade.optim.stages.stage import Env, Guard, Stage
 from cyclade.optim.stages.structure import Mode
 
@@ -281,7 +282,7 @@ class Replay:
         self._cut: Cut | None = None
         self._memory: dict[int, _Memory] = {}
         self._undoable = undoable
-        self._before: list[tuple[Tensor, Tensor]] = []  # buffers that moved, and as they were
+        self._before: list[Places] = []  # buffers that moved, as they were
 
     @classmethod
     def spent(cls, env: Env) -> Replay:
@@ -301,11 +302,10 @@ class Replay:
         replay._memory[i] = _Memory(buffers, self._memory[i].rng, moved=True)
         return replay
 
-    @torch.no_grad()
     def undo(self) -> None:
         """Put the buffers back as they were before this replay moved them."""
-        for buffer, value in reversed(self._before):
-            buffer.copy_(value)
+        for places in reversed(self._before):
+            places.restore()
 
     def run(self, i: int, env: Env, tensors: Mapping[str, Tensor], *, live: bool = True) -> Env:
         """The env after stage ``i``, from the env before it.
@@ -331,8 +331,7 @@ class Replay:
             if memory.moved or not live:
                 guard = {s: None if b is None else b.clone() for s, b in memory.buffers.items()}
             elif self._undoable:
-                live_buffers = [slot.get() for slot in stage.state]
-                self._before += [(b, b.detach().clone()) for b in live_buffers]
+                self._before.append(Places((slot.store, slot.attr) for slot in stage.state))
             memory.moved = memory.moved or live
         if first or memory.rng is None:
             return stage.run(env, tensors, guard)
