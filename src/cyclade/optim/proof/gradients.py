@@ -130,7 +130,12 @@ class Proof:
     def check_gradients(self) -> None:
         """Hold the gradient of every block against the model's."""
         with proving(), self.net.chain.eager(), preserved(self.net.model):
-            self._compare(self._sweep())
+            net, point = self.net, LivePoint(self.net)
+            self._compare(
+                ModelSweep(net, point, ModelReplay(net, [self.batch]), live=False)
+                if net.whole_model
+                else StagedSweep(net, point, [self.batch], [Replay()], live=False, keep=False)
+            )
             if self.effects and self.net.chain.how in ("fx", "export"):
                 self._compare_effects()
 
@@ -143,12 +148,6 @@ class Proof:
         device = self.loss.device.type
         rough = device != "cpu" or torch.is_autocast_enabled(device)
         return _ROUGH if rough else OTHER_KERNELS
-
-    def _sweep(self) -> StagedSweep | ModelSweep:
-        net, point = self.net, LivePoint(self.net)
-        if net.whole_model:
-            return ModelSweep(net, point, ModelReplay(net, [self.batch]), live=False)
-        return StagedSweep(net, point, [self.batch], [Replay()], live=False, keep=False)
 
     def _compare(self, sweep: StagedSweep | ModelSweep) -> None:
         net, weight, loose = self.net, self.batch.weight, self._loose()

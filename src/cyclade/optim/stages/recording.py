@@ -237,7 +237,17 @@ def export(model: nn.Module, inputs: Inputs, names: Names) -> Traced:
             raise ValueError(f"torch.export made an input of unknown kind {spec.kind.name}")
     for node in graph.find_nodes(op="get_attr"):
         constants[node] = getattr(program.graph_module, str(node.target))
-    outputs = _outputs(graph, signature, by_target)
+    end = graph.output_node()
+    outputs: list[Any] = []
+    returned: Any = end.args[0]
+    for value, made in zip(returned, signature.output_specs, strict=True):
+        if made.kind is OutputKind.USER_OUTPUT:
+            outputs.append(value)
+        elif made.kind is OutputKind.BUFFER_MUTATION:  # written back inside the graph
+            with graph.inserting_before(end):
+                graph.call_method("copy_", (by_target[str(made.target)], value))
+        else:
+            raise ValueError(f"torch.export made an output of unknown kind {made.kind.name}")
     out_spec, fits = program.call_spec.out_spec, _fits(program, called)
     return Traced(graph, called, direct, constants, {}, outputs, out_spec, fits)
 
@@ -276,15 +286,14 @@ def _fits(
         bound: dict[str, int] = {}
         for node, leaf in zip(called, leaves, strict=True):
             wanted = None if node is None else node.meta.get("val")
-            if not isinstance(wanted, Tensor) or not isinstance(leaf, Tensor):
-                if isinstance(wanted, Tensor) or isinstance(leaf, Tensor):
-                    return False
+            if not isinstance(wanted, Tensor) and not isinstance(leaf, Tensor):
                 continue  # constants belong to the signature of the call
-            alike = wanted.dtype == leaf.dtype and wanted.device == leaf.device
-            if not alike or wanted.dim() != leaf.dim():
+            if not isinstance(wanted, Tensor) or not isinstance(leaf, Tensor):
                 return False
-            pairs = zip(wanted.shape, leaf.shape, strict=True)
-            if not all(size_fits(a, b, bound) for a, b in pairs):
+            if (wanted.dtype, wanted.device) != (leaf.dtype, leaf.device):
+                return False
+            pairs = zip(wanted.shape, leaf.shape, strict=False)
+            if wanted.dim() != leaf.dim() or not all(size_fits(a, b, bound) for a, b in pairs):
                 return False
         return True
 
@@ -302,19 +311,3 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         logging.disable(level)
-
-
-def _outputs(graph: fx.Graph, signature: Any, by_target: dict[str, fx.Node]) -> list[Any]:
-    """The leaves of the result; changed buffers are written back inside the graph."""
-    end = graph.output_node()
-    outputs: list[Any] = []
-    returned: Any = end.args[0]
-    for value, spec in zip(returned, signature.output_specs, strict=True):
-        if spec.kind is OutputKind.USER_OUTPUT:
-            outputs.append(value)
-        elif spec.kind is OutputKind.BUFFER_MUTATION:
-            with graph.inserting_before(end):
-                graph.call_method("copy_", (by_target[spec.target], value))
-        else:
-            raise ValueError(f"torch.export made an output of unknown kind {spec.kind.name}")
-    return outputs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -153,9 +152,15 @@ def _run(chain: Chain, inputs: Inputs, loose: float) -> Env:
         after = replay.run(i, env, own)
         stage.drew = not effects.same_rng(before, effects.save_rng(list(before)))
         live = [slot.get().detach().clone() for slot in stage.state]
-        _check_state(replay, i, env, after, own, loose)
-        again = replay.run(i, env, own)
         name = f"stage {i} ({stage.name!r})"
+        feeding = [slot for slot in stage.state if slot not in stage.idle]
+        if feeding and not same(replay.begun_now(i).run(i, env, own), after, loose=loose):
+            raise ValueError(
+                f"{name} changes a buffer that its own output depends on (one of "
+                f"{', '.join(repr(slot.name) for slot in feeding)}), so its replays would differ: "
+                "put that module in eval mode, or step with a closure"
+            )
+        again = replay.run(i, env, own)
         if not same(env, given):
             raise ValueError(f"{name} writes to the values it is given, which no replay survives")
         if not same(after, again, loose=loose):
@@ -167,21 +172,6 @@ def _run(chain: Chain, inputs: Inputs, loose: float) -> Env:
             raise ValueError(f"{name} moves its buffers again when it is replayed")
         env = after
     return env
-
-
-def _check_state(
-    replay: Replay, i: int, env: Env, after: Env, own: Mapping[str, Tensor], loose: float
-) -> None:
-    """Refuse a stage whose output depends on a buffer that it has itself just moved."""
-    stage = env[CUT].stages[i]
-    feeding = [slot for slot in stage.state if slot not in stage.idle]
-    if feeding and not same(replay.begun_now(i).run(i, env, own), after, loose=loose):
-        names = ", ".join(repr(slot.name) for slot in feeding)
-        raise ValueError(
-            f"stage {i} ({stage.name!r}) changes a buffer that its own output depends on (one "
-            f"of {names}), so its replays would differ: put that module in eval mode, or step "
-            "with a closure"
-        )
 
 
 def _first_difference(chain: Chain, inputs: Inputs, keep: Keep, loose: float) -> str:
