@@ -43,18 +43,17 @@ class SparsityReport:
 
     def __post_init__(self) -> None:
         keys = ("size", "rows", "dead_rows", "columns", "dead_columns")
-        self._total = {key: sum(row[key] for row in self.rows) for key in keys}
-        self.size, self.dead_rows = self._total["size"], self._total["dead_rows"]
-        self.dead_columns = self._total["dead_columns"]
+        total = {key: sum(row[key] for row in self.rows) for key in keys}
         zeros = sum(round(row["zeros"] * row["size"]) for row in self.rows)
-        self.zeros: float = zeros / max(self.size, 1)
+        self.size, self.zeros = total["size"], zeros / max(total["size"], 1)
+        self.dead_rows, self.dead_columns = total["dead_rows"], total["dead_columns"]
+        self._total = {"parameter": "total", "shape": (self.size,), "zeros": self.zeros, **total}
 
     def __str__(self) -> str:
-        total = {"parameter": "total", "shape": (self.size,), "zeros": self.zeros, **self._total}
         lines = [
             [row["parameter"], "x".join(map(str, row["shape"])), f"{100 * row['zeros']:.1f} %"]
             + [f"{row[f'dead_{side}']} / {row[side]}" for side in ("rows", "columns")]
-            for row in [*self.rows, total]
+            for row in [*self.rows, self._total]
         ]
         return table(["parameter", "shape", "zeros", "dead rows", "dead columns"], lines)
 
@@ -207,20 +206,13 @@ def _shorten(link: Link) -> bool:
         _fold(second, fold, value)
     keep = (~gone).nonzero().flatten()
     columns = (~gone).repeat_interleave(k).nonzero().flatten()
-    for module, name, dim, chosen in (
-        (first, "weight", 0, keep), (first, "bias", 0, keep), (second, "weight", 1, columns),
-    ):  # fmt: skip
-        _slice(module, name, dim, chosen)
+    _slice(first, 0, keep, "weight", "bias", count="out")
+    _slice(second, 1, columns, "weight", count="in")
     chosen = keep
     for op in link.ops:
         chosen = columns if op.kind == "flatten" else chosen
         if op.norm is not None:
-            for name in ("weight", "bias", "running_mean", "running_var"):
-                _slice(op.norm, name, 0, chosen)
-            op.norm.num_features = len(chosen)
-    for layer, side, count in ((first, "out", len(keep)), (second, "in", len(columns))):
-        unit = "features" if isinstance(layer, nn.Linear) else "channels"
-        setattr(layer, f"{side}_{unit}", count)
+            _slice(op.norm, 0, chosen, "weight", "bias", "running_mean", "running_var", count="num")
     return True
 
 
@@ -271,14 +263,17 @@ def _fold(layer: nn.Linear | nn.Conv2d, inputs: Tensor, value: Tensor) -> None:
     layer.bias = nn.Parameter(new.to(layer.weight.dtype), requires_grad=held.requires_grad)
 
 
-def _slice(module: nn.Module, name: str, dim: int, keep: Tensor) -> None:
-    old = getattr(module, name)
-    if old is None:
-        return
-    new = old.detach().index_select(dim, keep)
-    if isinstance(old, nn.Parameter):
-        new = nn.Parameter(new, requires_grad=old.requires_grad)
-    setattr(module, name, new)
+def _slice(module: nn.Module, dim: int, keep: Tensor, *names: str, count: str) -> None:
+    """Keep some channels of a module's tensors; the number of them is renewed."""
+    for name in names:
+        old = getattr(module, name)
+        if old is not None:
+            new = old.detach().index_select(dim, keep)
+            if isinstance(old, nn.Parameter):
+                new = nn.Parameter(new, requires_grad=old.requires_grad)
+            setattr(module, name, new)
+    unit = "channels" if isinstance(module, nn.Conv2d) else "features"
+    setattr(module, f"{count}_{unit}", len(keep))
 
 
 def _left(model: nn.Module, found: Links) -> list[dict[str, Any]]:
