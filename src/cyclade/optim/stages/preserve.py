@@ -43,7 +43,6 @@ def in_turn(*, alone: bool) -> Iterator[None]:
             _changed.notify_all()
 
 
-_HOOKS: dict[Any, str] = {torch.Tensor.register_hook: "Tensor.register_hook"}
 _TOP = torch._C._autograd._top_saved_tensors_default_hooks
 
 
@@ -66,9 +65,8 @@ class Watch(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
-        hook = _HOOKS.get(func)
-        if hook is not None:
-            self.seen[hook] += 1
+        if func is Tensor.register_hook:
+            self.seen["Tensor.register_hook"] += 1
         if torch.is_inference_mode_enabled() and not self._inference:
             self.seen["torch.inference_mode"] = 1
         hooks = _TOP(False)
@@ -141,16 +139,6 @@ def nodes(loss: Tensor) -> Iterator[Any]:
 
 
 _functorch = torch._C._functorch
-_COPIED = (list, dict, set)
-
-
-def _refill(container: Any, content: Any) -> None:
-    """Give a list, dict or set its old content back, in place."""
-    container.clear()
-    if isinstance(container, list):
-        container.extend(content)
-    else:
-        container.update(content)
 
 
 class Places:
@@ -182,13 +170,15 @@ class Keep:
     """A record of a model's Python attributes, buffer values and of the random generators."""
 
     def __init__(self, model: nn.Module) -> None:
-        self._modules = list(model.named_modules())
-        self._attributes = [dict(module.__dict__) for _, module in self._modules]
-        # The registries (_buffers, _modules, ...) are dicts among the attributes.
-        self._contents = [
-            {k: v.copy() for k, v in saved.items() if type(v) in _COPIED}
-            for saved in self._attributes
-        ]
+        # Each module with its path, attributes, and what the lists, dicts and sets among them held
+        # (the registries _buffers, _modules, ... are dicts).
+        self._modules = [
+            (path, module, dict(vars(module)), {
+                name: value.copy() for name, value in vars(module).items()
+                if type(value) in (list, dict, set)
+            })
+            for path, module in model.named_modules()
+        ]  # fmt: skip
         plain = [(store, name) for store, name in buffers_of(model) if type(store[name]) is Tensor]
         self._buffers = Places(plain)
         self._rng = effects.save_rng(list(model.parameters()))
@@ -200,11 +190,11 @@ class Keep:
 
     def everything(self) -> None:
         """Restore all."""
-        for (_, module), saved, contents in zip(
-            self._modules, self._attributes, self._contents, strict=True
-        ):
+        for _, module, saved, contents in self._modules:
             for name, content in contents.items():
-                _refill(saved[name], content)
+                container = saved[name]
+                container.clear()
+                (container.extend if type(container) is list else container.update)(content)
             module.__dict__.clear()
             module.__dict__.update(saved)
         self.tensors()
@@ -212,9 +202,7 @@ class Keep:
     def changed(self) -> list[str]:
         """Names of the Python attributes that differ from the record."""
         names = []
-        for (path, module), saved, contents in zip(
-            self._modules, self._attributes, self._contents, strict=True
-        ):
+        for path, module, saved, contents in self._modules:
             for name in {**saved, **module.__dict__}:
                 old, now = saved.get(name), module.__dict__.get(name)
                 if old is not now or (name in contents and not _alike(contents[name], now)):
