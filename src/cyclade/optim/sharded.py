@@ -54,16 +54,6 @@ class Unit:
         """DTensors; inside the module's forward pass, and only there, whole parameters."""
         return [getattr(inner, key) for inner, key in self._places]
 
-    @contextmanager
-    def watched(self) -> Iterator[list[Any]]:
-        """The whole parameters, as the passes made in this context use them."""
-        seen: list[Any] = []
-        hook = self.module.register_forward_pre_hook(lambda *_: seen.append(self.params))
-        try:
-            yield seen
-        finally:
-            hook.remove()
-
 
 def _own(module: nn.Module) -> Iterator[nn.Module]:
     """A module and all in it that is not in a unit of its own."""
@@ -122,7 +112,11 @@ class ShardedSweep:
                 with torch.no_grad():
                     h = net.run(batch, at, h, unit.stage)
                 self._reached[k] = (unit.stage, h)
-                with torch.enable_grad(), unit.watched() as seen:
+                seen: list[Any] = []  # the whole parameters, as this pass uses them
+                watch = unit.module.register_forward_pre_hook(
+                    lambda *_, seen=seen: seen.append(unit.params)
+                )
+                with torch.enable_grad(), watch:
                     loss = batch.weight * net.loss(batch, unit.stage, h)
                     whole = seen[0]
                     parts = torch.autograd.grad(loss, whole, materialize_grads=True)

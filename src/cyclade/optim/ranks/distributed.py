@@ -268,8 +268,7 @@ class ManyProcesses(OneProcess):
                     if isinstance(module, DistributedDataParallel):
                         stack.enter_context(module.no_sync())
 
-                hook = register_module_forward_pre_hook(silence)
-                stack.callback(hook.remove)
+                stack.enter_context(register_module_forward_pre_hook(silence))
                 return closure()
 
         return quiet

@@ -209,7 +209,7 @@ def _uses(node: fx.Node, traced: Traced) -> tuple[str, int]:
     for source in node.all_input_nodes:
         slot = traced.direct.get(source)
         if slot is not None and not slot.buffer:
-            return slot.name.rpartition(".")[0] or slot.name, id(slot.store)
+            return slot.name.rpartition(".")[0] or slot.name, slot.place
     return "", 0
 
 
@@ -237,9 +237,9 @@ def _last_use(traced: Traced, home: dict[fx.Node, int], end: int) -> dict[fx.Nod
     return last
 
 
-def _root_value(node: fx.Node, k: int, traced: Traced, home: dict[fx.Node, int]) -> fx.Node:
-    """The value whose memory ``node`` shares, followed back to what stage ``k`` starts from."""
-    while home.get(node) == k:
+def _root(node: fx.Node, traced: Traced, inside: Callable[[fx.Node], bool]) -> fx.Node:
+    """The value whose memory ``node`` shares, followed back as long as that is ``inside``."""
+    while inside(node):
         below = effects.base(node, traced.modules)
         if below is None:
             break
@@ -252,16 +252,13 @@ def _changed_buffers(traced: Traced) -> set[Slot]:
     changed = set()
     for node in traced.graph.nodes:
         for target in effects.written(node, traced.modules):
-            source: fx.Node | None = target
-            while source is not None and source not in traced.direct:
-                source = effects.base(source, traced.modules)
-            if source is not None:
-                slot = traced.direct[source]
-                if not slot.buffer:
-                    raise ValueError(
-                        f"forward writes to the parameter {slot.name!r} in place ({node.target}), "
-                        "which no replay can repeat: do it outside forward"
-                    )
+            slot = traced.direct.get(_root(target, traced, lambda n: n not in traced.direct))
+            if slot is not None and not slot.buffer:
+                raise ValueError(
+                    f"forward writes to the parameter {slot.name!r} in place ({node.target}), "
+                    "which no replay can repeat: do it outside forward"
+                )
+            if slot is not None:
                 changed.add(slot)
     return changed
 
@@ -283,7 +280,7 @@ def _stage(
     direct = [s for s in outside if s in traced.direct]
     reads = [s for s in outside if _is_value(s, traced)]
     overwritten = {
-        _root_value(target, k, traced, home)
+        _root(target, traced, lambda n: home.get(n) == k)
         for node in nodes
         for target in effects.written(node, modules)
     }

@@ -185,11 +185,8 @@ def _first_difference(chain: Chain, inputs: Inputs, keep: Keep, loose: float) ->
             if module in paths:
                 record.append((paths[module], _copy(output)))
 
-        handle = register_module_forward_hook(note)
-        try:
+        with register_module_forward_hook(note):
             call(chain, inputs)
-        finally:
-            handle.remove()
     called = {path for path, _ in staged}
     wanted = [(path, value) for path, value in plain if path in called]
     for (path, output), (other, value) in zip(staged, wanted, strict=False):
