@@ -39,8 +39,8 @@ from counts import record
 from torch import nn
 
 from cyclade.optim import VROCCD, Checkpoints, CheckpointWarning, NotFiniteError, RankLostError
-from cyclade.optim.cycle.in_place import Pieces
 from cyclade.optim.cycle.sweep import StagedSweep
+from cyclade.optim.net import Pieces
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ranks.py"
 EPOCHS = 3
@@ -133,7 +133,7 @@ def _spoilt(where: str, at: int) -> Iterator[None]:
         left[0] -= 1
         gj = grad(sweep, j)
         if left[0] == 0:
-            (gj.tensors[0] if isinstance(gj, Pieces) else gj).view(-1)[0] = math.nan
+            (gj[0] if isinstance(gj, Pieces) else gj).view(-1)[0] = math.nan
         return gj
 
     if where == "gradient":

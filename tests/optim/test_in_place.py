@@ -22,9 +22,9 @@ def test_only_plain_eager_steps_are_made_in_place() -> None:
         x, y = data("cpu")
         _, opt = build(SCCD, "cpu", order="forward", **options)
         opt.step(x[:8], y[:8])
-        assert opt.runner.in_place() == (set(range(opt.net.m)) if expected else set())
+        assert opt.runner.in_pieces() == (set(range(opt.net.m)) if expected else set())
         MultiStep(opt, x, y).run(*epoch(SCCD, 0))
-        assert opt.runner.in_place() == set()  # its rates lie on the device
+        assert opt.runner.in_pieces() == set()  # its rates lie on the device
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.01])
@@ -50,8 +50,8 @@ def test_eager_steps_in_place_have_the_bits_of_vectors(
         )  # fmt: skip
         for k in range(4):
             if k == 1:
-                assert opt.runner.in_place() == {0, 1, 2}
-                opt.runner.in_place = opt.runner.in_place if in_place else frozenset
+                assert opt.runner.in_pieces() == {0, 1, 2}
+                opt.runner.in_pieces = opt.runner.in_pieces if in_place else frozenset
             opt.step(x, y)
         found.append([p.detach() for p in model.parameters()])
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
@@ -65,4 +65,4 @@ def test_eager_steps_that_need_vectors() -> None:
     ):  # fmt: skip
         opt = cls(nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 3)), F.cross_entropy, **options)
         opt.step(x, y)
-        assert opt.runner.in_place() == frozenset()
+        assert opt.runner.in_pieces() == frozenset()

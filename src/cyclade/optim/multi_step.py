@@ -78,6 +78,7 @@ class MultiStep:
     def _follow(self) -> DeviceNumbers:
         """The optimizer's numbers; where it has loaded other state, the graphs are out of date."""
         options = self._optimizer.runner.options
+        options.refresh()
         if options.numbers is None:
             options.numbers = DeviceNumbers(options.groups)
         if self._numbers is not options.numbers and self._recorder is not None:

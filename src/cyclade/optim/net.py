@@ -90,18 +90,11 @@ class Net:
         self.blocks = list(blocks)
         self.m = len(self.blocks)
         self.starts = [block.start for block in self.blocks]
+        self._by_block = [[self.parameters[n] for n in block.params] for block in self.blocks]
 
     def block_parameters(self, j: int) -> list[nn.Parameter]:
         """The parameters of block j."""
-        return [self.parameters[name] for name in self.blocks[j].params]
-
-    def shapes(self, j: int) -> list[torch.Size]:
-        """The shapes of the parameters of block j."""
-        return [p.shape for p in self.block_parameters(j)]
-
-    def loss(self, env: Any, batch: Batch) -> Tensor:
-        """The loss where the stages end."""
-        return self.loss_of(self.chain.output(env), batch)
+        return self._by_block[j]
 
     def loss_of(self, output: Any, batch: Batch) -> Tensor:
         """The loss of the model's output (or the loss that the model returns itself)."""
@@ -237,24 +230,51 @@ def unflatten(flat: Tensor, shapes: Sequence[torch.Size]) -> list[Tensor]:
     return [piece.view(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
+class Pieces(list[Tensor]):
+    """A vector of one block as a list, one tensor for each parameter.
+
+    It has the arithmetic of a plain step, x − η g and then u / (1 + η wd), with the roundings of a
+    vector. So a block need not be copied into one vector and back.
+    """
+
+    def __mul__(self, scale: Any) -> Pieces:
+        return Pieces(torch._foreach_mul(self, scale))
+
+    __rmul__ = __mul__
+
+    def __sub__(self, other: Pieces) -> Pieces:
+        return Pieces(torch._foreach_sub(self, other))
+
+    def __truediv__(self, number: Any) -> Pieces:
+        return Pieces(torch._foreach_div(self, number))
+
+    def norm(self) -> Tensor:
+        """The norm of the vector."""
+        norm: Tensor = flatten(self).norm()
+        return norm
+
+
 class LivePoint:
     """x: the model's own parameters, read as one vector a block and written in place."""
 
     def __init__(self, net: Net) -> None:
         self.net = net
         self.layout = net  # `layout.m` is all that a lag asks for
-        self._params: list[list[Tensor]] = [[*net.block_parameters(j)] for j in range(net.m)]
-        self._shapes = [net.shapes(j) for j in range(net.m)]
-        self.on_cuda = all(p.is_cuda for params in self._params for p in params)
+        self._params = [[net.live[name] for name in block.params] for block in net.blocks]
+        self._shapes = [[p.shape for p in params] for params in self._params]
 
     def get(self, j: int) -> Tensor:
         """A copy of block j."""
-        return flatten([p.detach() for p in self._params[j]])
+        return flatten(self._params[j])
 
-    def set(self, j: int, u: Tensor) -> None:
+    def pieces(self, j: int) -> Pieces:
+        """Block j where it lies."""
+        return Pieces(self._params[j])
+
+    def set(self, j: int, u: Tensor | Pieces) -> None:
         """Write block j into the parameters."""
-        with torch.no_grad():
-            torch._foreach_copy_(self._params[j], unflatten(u, self._shapes[j]))
+        values = u if isinstance(u, Pieces) else unflatten(u, self._shapes[j])
+        torch._foreach_copy_(self._params[j], values)
 
     def copy(self) -> FlatPoint:
         """The same value in storage of its own."""
@@ -273,7 +293,7 @@ class FlatPoint:
         self.layout = net
         self._views: dict[str, Tensor] = dict(net.live)
         for j, flat in enumerate(flats):
-            views = unflatten(flat, net.shapes(j))
+            views = unflatten(flat, [p.shape for p in net.block_parameters(j)])
             self._views.update(zip(net.blocks[j].params, views, strict=True))
 
     def get(self, j: int) -> Tensor:

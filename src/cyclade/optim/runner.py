@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from operator import itemgetter
 from typing import Any
 
 from torch import Tensor
@@ -22,7 +21,7 @@ from cyclade.optim.cycle.schedule import EveryBatch, LargeBatches, Turns
 from cyclade.optim.cycle.steps import NetSteps
 from cyclade.optim.cycle.sweep import Checked, CheckedLag, StagedSweep
 from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net
-from cyclade.optim.options import GroupOptions
+from cyclade.optim.options import GroupOptions, baked_in
 from cyclade.optim.ranks.distributed import OneProcess
 from cyclade.optim.ranks.reducing import IdleSweep
 from cyclade.optim.spectral import spectral_norms
@@ -30,12 +29,6 @@ from cyclade.optim.stages import Replay
 from cyclade.optim.state import BlockState
 from cyclade.regularisers import Regulariser, Zero
 from cyclade.sampling.orders import Forward
-
-_baked_in = itemgetter(
-    "momentum", "nesterov", "clip_norm", "clip_total_norm", "adagrad_norm", "precondition",
-    "damping", "betas", "eps",
-)  # fmt: skip
-"""Options that a CUDA graph bakes in; lr and weight decay it reads from the device."""
 
 
 class CycleRunner:
@@ -66,7 +59,7 @@ class CycleRunner:
         turns.forget = block_state.forget
         masters = turns.visit_steps is not None
         self.steps = NetSteps(net, options, block_state, masters=masters)
-        self.reg = NetProx(regs, self.steps)
+        self.reg = NetProx(regs, options, self.steps)
         self.lock = LockWatch(net, options, block_state, fixed=turns.fixed)
         self.measured: int | None = None  # the cycle before which the curvature was last measured
         self.draws = 0  # batches used: where a sampler should stand when a run resumes
@@ -100,6 +93,7 @@ class CycleRunner:
         self._now = None
         self.draws += 1
         try:
+            self.options.refresh()
             loss = move()
         except BaseException:
             if self._now is None or not self._now.moved:
@@ -167,7 +161,7 @@ class CycleRunner:
             groups.numbers.sync()
         if self.graphs is None:
             return self.run(turns, batches, refresh, check=True)
-        baked = tuple(map(_baked_in, groups.groups))
+        baked = tuple(map(baked_in, groups.groups))
         alike = [groups.uniform(j, name) for j in groups.mixed for name in ("lr", "weight_decay")]
         weights = tuple(batch.weight for batch in batches)
         options = (self.net.model.training, *baked, *alike, *weights)
@@ -185,10 +179,10 @@ class CycleRunner:
         """`core.cycle` over sweeps of the live and the lagged point; the loss at its start."""
         self.advance_norms()
         replays = self.replays(batches, undoable=check)
-        in_place = () if turns is None else self.in_place()  # a greedy order compares vectors
+        in_pieces = () if turns is None else self.in_pieces()  # a greedy order compares vectors
         slopes: dict[int, Any] | None = None if refresh else {}  # of both sweeps, if there are two
         sweep = self.sweep(
-            self.point, batches, replays, live=True, in_place=in_place, slopes=slopes
+            self.point, batches, replays, live=True, in_pieces=in_pieces, slopes=slopes
         )
         now = self.ranks.reduced(sweep, self.net, turns)
         lag = self.lag()
@@ -223,24 +217,20 @@ class CycleRunner:
             return [ModelReplay(self.net, batches)]
         return [Replay(undoable=undoable) for _ in batches]
 
-    def in_place(self) -> frozenset[int]:
-        """The blocks whose plain step is made where they lie (see `cyclade.optim.cycle.in_place`).
+    def in_pieces(self) -> frozenset[int]:
+        """The blocks whose step is plain, so that vectors may stay in pieces.
 
         None for estimates, which are vectors; none under capture, where lr lies on the device;
         none over several processes, as what is reduced is one vector.
         """
-        steps = self.steps
-        steps.ready = {}
         eager = self.options.numbers is None and self.ranks.alone
         if self.rule.recursive or not self.reg.plain or not eager or self.net.whole_model:
             return frozenset()
-        found = ((j, steps.in_place(j)) for j in range(self.net.m))
-        steps.ready = {j: step for j, step in found if step is not None}
-        return frozenset(steps.ready)
+        return self.options.plain
 
     def sweep(
         self, point: LivePoint | FlatPoint, batches: list[Batch], replays: list[Any], *,
-        live: bool, in_place: Collection[int] = (), slopes: dict[int, Any] | None = None,
+        live: bool, in_pieces: Collection[int] = (), slopes: dict[int, Any] | None = None,
     ) -> StagedSweep | ModelSweep | IdleSweep:  # fmt: skip
         """A sweep over `point` on these batches; only a live one moves buffers."""
         if not batches:  # all samples are on other ranks
@@ -251,7 +241,7 @@ class CycleRunner:
         keep = not isinstance(self.turns.order, Forward)
         return StagedSweep(
             self.net, point, batches, replays, live=live, keep=keep, sign=sign,
-            in_place=in_place, slopes=slopes,
+            in_pieces=in_pieces, slopes=slopes,
         )  # fmt: skip
 
     def estimates(self) -> Any:
@@ -286,10 +276,11 @@ class CycleRunner:
             norm.advance(weight)
 
     def _measure_curvature(self, batches: list[Batch]) -> None:
-        wanted = any(group["precondition"] == "curvature" for group in self.options.groups)
+        if not self.options.curved:
+            return
         cycles = self.turns.cycles
         due = self.measured is None or cycles >= self.measured + self._curvature_every
-        if wanted and due:
+        if due:
             sweep = self.ranks.reduced(
                 self.sweep(self.point, batches, self.replays(batches), live=False), self.net, None
             )

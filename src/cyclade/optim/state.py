@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -26,21 +26,21 @@ class BlockState:
     def __init__(self, net: Net, state: Any) -> None:
         self._net, self._state = net, state
 
+    def of(self, j: int) -> dict[str, Any]:
+        """All places of block j."""
+        found: dict[str, Any] = self._state[self._net.block_parameters(j)[0]]
+        return found
+
     def get(self, j: int, name: str, make: Callable[[], Any]) -> Any:
         """Block j's place `name`, made on first use."""
-        state = self._state[self._net.block_parameters(j)[0]]
-        if name not in state:
-            state[name] = make()
-        return state[name]
+        places = self.of(j)
+        if name not in places:
+            places[name] = make()
+        return places[name]
 
     def find(self, j: int, name: str) -> Any:
         """What lies in block j's place `name`; None if nothing does."""
-        return self._state[self._net.block_parameters(j)[0]].get(name)
-
-    def put(self, j: int, name: str, value: Any) -> Any:
-        """Put another value into a place of block j."""
-        self._state[self._net.block_parameters(j)[0]][name] = value
-        return value
+        return self.of(j).get(name)
 
     def forget(self, j: int) -> None:
         """Let go of all that lies in block j's places."""
@@ -48,7 +48,7 @@ class BlockState:
 
     def vectors(self, name: str, point: LivePoint) -> list[Tensor]:
         """One vector a block, made from the point on first use."""
-        return [self.get(j, name, functools.partial(point.get, j)) for j in range(self._net.m)]
+        return [self.get(j, name, partial(point.get, j)) for j in range(self._net.m)]
 
 
 def restore_dtypes(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> None:

@@ -68,9 +68,10 @@ class LockWatch:
 
     def _buffer(self, j: int) -> tuple[float, Tensor | None]:
         """μ and b of block j."""
-        if self._options.shared(j, "precondition") == "adam":
-            return self._options.shared(j, "betas")[0], self._state.find(j, "first_moment")
-        return self._options.shared(j, "momentum"), self._state.find(j, "momentum_buffer")
+        own = self._options.blocks[j]
+        if own.precondition == "adam":
+            return own.betas[0], self._state.find(j, "first_moment")
+        return own.momentum, self._state.find(j, "momentum_buffer")
 
     def _judge(self, factors: list[float], loss: float) -> None:
         cosines = []

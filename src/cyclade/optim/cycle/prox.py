@@ -8,9 +8,9 @@ from typing import Any
 from torch import Tensor
 
 from cyclade.optim.cycle.adam import AdamStep
-from cyclade.optim.cycle.in_place import Step
 from cyclade.optim.cycle.steps import NetSteps
 from cyclade.optim.net import Net
+from cyclade.optim.options import GroupOptions
 from cyclade.regularisers import Regulariser, Zero
 from cyclade.regularisers.joined import Joined
 
@@ -22,26 +22,25 @@ class NetProx:
     t / (1 + t·wd), at u / (1 + t·wd).
     """
 
-    def __init__(self, regs: list[Regulariser], steps: NetSteps) -> None:
-        self.regs, self._steps = regs, steps
+    def __init__(self, regs: list[Regulariser], options: GroupOptions, steps: NetSteps) -> None:
+        self.regs, self._options, self._steps = regs, options, steps
         self._plain = [isinstance(reg, Zero) for reg in regs]
         self.plain = all(self._plain)  # weight decay alone
 
     def prox(self, j: int, u: Any, t: Any) -> Any:
-        """The prox of r^j; AdamW's step, and one made in place, decay the weights themselves."""
-        if isinstance(t, Step):
-            return u
+        """The prox of r^j; AdamW's step has the decay in it."""
         if isinstance(t, AdamStep):
             if self._plain[j]:
                 return u
-            shrink, t = None, t.diagonal()
+            t = t.diagonal()
         else:
-            shrink = self._steps.shrink(j, t)
-        if shrink is not None:
-            u = u / shrink
+            shrink = self._options.shrink(j, t, self._steps.used.get(j))
+            if shrink is not None:
+                u = u / shrink
+                t = t if self._plain[j] else t / shrink
         if self._plain[j] or (isinstance(t, float) and t == 0.0):  # a step of zero moves nothing
             return u
-        z: Tensor = self.regs[j].prox(u, t if shrink is None else t / shrink)
+        z: Tensor = self.regs[j].prox(u, t)
         return z
 
 

@@ -9,13 +9,9 @@ import torch
 from torch import Tensor
 
 from cyclade.optim.cycle.adam import Adam
-from cyclade.optim.cycle.in_place import Pieces, Step
-from cyclade.optim.net import Net, flatten
+from cyclade.optim.net import Net
 from cyclade.optim.options import SPECTRAL, GroupOptions
 from cyclade.optim.state import BlockState
-
-CLIPS = ("clip_norm", "clip_total_norm")
-NORMS = ("clip_norm", "adagrad_norm")
 
 
 class NetSteps:
@@ -29,114 +25,72 @@ class NetSteps:
     ) -> None:
         self._net, self._options, self._slot = net, options, state.get
         self._adam = Adam(net, options, state, masters=masters)
-        self._used: dict[int, Tensor | None] = {}
-        self.ready: dict[int, Step] = {}  # of the cycle to come, for blocks updated in place
+        self.used: dict[int, Tensor | None] = {}  # by block: see `_mask`
 
     def at(self, j: int, now: Any, gj: Any, reg: Any) -> tuple[Any, Any]:
         """The direction and the step η Λ_j^{−1}."""
-        if isinstance(gj, Pieces):
-            self._used[j] = None
-            return gj, self._one_step(j, gj)
-        used = self._used[j] = self._mask(j, now.unused.get(j))
-        gj = self._clipped(j, gj)
-        if self._options.shared(j, "adagrad_norm") is not None:
+        own, unused = self._options.blocks[j], now.unused.get(j)
+        used = self.used[j] = self._mask(j, unused) if unused else None
+        if own.clip_norm is not None or own.clip_total_norm is not None:
+            gj = self._clipped(j, gj)
+        if own.adagrad_norm is not None:
             self._squares(j).add_(gj.norm().square())
-        precondition = self._options.shared(j, "precondition")
-        if precondition == "adam":
+        if own.precondition == "adam":
             return self._adam.at(j, gj, used)
-        if precondition in SPECTRAL:
+        if own.precondition in SPECTRAL:
             self._power_iteration(j)
-        return self._direction(j, gj, used), self.current(j)
+        if own.momentum:
+            gj = self._with_momentum(j, gj, used)
+        return gj, self.current(j)
 
     def current(self, j: int) -> Any:
         """The step as it stands."""
-        if self._options.shared(j, "precondition") == "adam":
+        own = self._options.blocks[j]
+        if own.precondition is None and own.adagrad_norm is None:
+            return self._options.rate(j)
+        if own.precondition == "adam":
             return self._adam.current(j)
         Lambda, rate = self.metric(j), self._options.rate(j)
         return rate if isinstance(Lambda, float) else rate / Lambda
 
     def metric(self, j: int) -> Any:
         """Λ_j: 1, a number on the device, or a diagonal."""
-        Lambda = self._preconditioner(j)
-        if self._options.shared(j, "adagrad_norm") is not None:
-            Lambda = Lambda * self._adagrad(j)
-        return Lambda
-
-    def _preconditioner(self, j: int) -> Any:
-        precondition = self._options.shared(j, "precondition")
-        if precondition is None:
-            return 1.0
-        if precondition == "adam":
-            return self._adam.metric(j)
-        if precondition == "curvature":
-            return self._slot(j, "curvature", lambda: self._scalar(j, 1.0))
-        return self._spread(j, self._slot(j, "sigma", lambda: self._first_sigma(j)))
-
-    def shrink(self, j: int, t: Any) -> Any:
-        """1 + t·wd, by which the prox of weight decay divides block j; None without any."""
-        return self._options.shrink(j, t, self._used.get(j))
-
-    def in_place(self, j: int) -> Step | None:
-        """The step of block j, if it is two numbers and the direction is g^j, perhaps clipped."""
-        options = self._options
-        bent = options.shared(j, "precondition") or options.shared(j, "momentum")
-        bent = bent or options.shared(j, "clip_total_norm") is not None
-        if bent or not options.one_number(j):
-            return None
-        rate = options.rate(j)
-        return Step(rate, options.shrink(j, rate)) if isinstance(rate, float) else None
-
-    def _one_step(self, j: int, gj: Pieces) -> Step | None:
-        """The step of a block whose gradient lies in pieces; notes there how it is clipped."""
-        step = self.ready.pop(j, None) or self.in_place(j)
-        clip, c = (self._options.shared(j, name) for name in NORMS)
-        if clip is None and c is None:
-            return step
-        flat = flatten(gj.tensors)
-        if clip is not None:
-            gj.scale = _scale(flat, clip)
-            flat = flat * gj.scale
-        if c is None or step is None:
-            return step
-        self._squares(j).add_(flat.norm().square())
-        t = step.rate / self._adagrad(j)
-        return Step(t, self._options.shrink(j, t))
-
-    # ------------------------------------------------------- Λ_j by the gradients seen so far
+        own = self._options.blocks[j]
+        Lambda: Any = 1.0
+        if own.precondition == "adam":
+            Lambda = self._adam.metric(j)
+        elif own.precondition == "curvature":
+            Lambda = self._slot(j, "curvature", partial(self._scalar, j, 1.0))
+        elif own.precondition in SPECTRAL:
+            Lambda = self._spread(j, self._slot(j, "sigma", partial(self._first_sigma, j)))
+        if own.adagrad_norm is None:
+            return Lambda
+        root = (1.0 + self._squares(j) / own.adagrad_norm**2).sqrt()
+        return Lambda * root.to(self._net.block_parameters(j)[0].real.dtype)
 
     def _squares(self, j: int) -> Tensor:
         """G_j, the sum of ‖g^j‖² over all cycles; in float32 at least."""
         like = self._net.block_parameters(j)[0]
         dtype = torch.promote_types(like.real.dtype, torch.float32)
-        total: Tensor = self._slot(
-            j, "grad_squares", lambda: torch.zeros((), dtype=dtype, device=like.device)
-        )
+        make = partial(torch.zeros, (), dtype=dtype, device=like.device)
+        total: Tensor = self._slot(j, "grad_squares", make)
         return total
-
-    def _adagrad(self, j: int) -> Tensor:
-        """√(1 + G_j / c²)."""
-        c = self._options.shared(j, "adagrad_norm")
-        root: Tensor = (1.0 + self._squares(j) / c**2).sqrt()
-        return root.to(self._net.block_parameters(j)[0].real.dtype)
 
     # ------------------------------------------------------------------------------- direction
 
-    def _mask(self, j: int, unused: set[int] | None) -> Tensor | None:
-        """0 on the parameters that had no gradient, which neither move nor decay; None for none."""
-        if not unused:
-            return None
-        params = self._net.block_parameters(j)
+    def _mask(self, j: int, unused: set[int]) -> Tensor:
+        """0 on the parameters that had no gradient, which neither move nor decay."""
         return torch.cat(
             [
                 p.detach().new_full((p.numel(),), float(k not in unused))
-                for k, p in enumerate(params)
+                for k, p in enumerate(self._net.block_parameters(j))
             ]
         )
 
-    def _clipped(self, j: int, gj: Tensor) -> Tensor:
-        clip, whole = (self._options.shared(j, name) for name in CLIPS)
+    def _clipped(self, j: int, gj: Any) -> Any:
+        clip, whole = self._options.blocks[j].clip_norm, self._options.blocks[j].clip_total_norm
         if clip is not None:
-            gj = gj * _scale(gj, clip)
+            gj = gj * (clip / gj.norm().clamp(min=clip))
         if whole is not None:
             # The other blocks' gradients are those last seen: with one block it is torch's rule.
             norms = [self._slot(i, "grad_norm", partial(self._scalar, i, 0.0))
@@ -145,15 +99,12 @@ class NetSteps:
             gj = gj * (whole / (torch.stack(norms).norm() + 1e-6)).clamp(max=1.0)
         return gj
 
-    def _direction(self, j: int, gj: Tensor, used: Tensor | None) -> Tensor:
-        momentum = self._options.shared(j, "momentum")
-        if not momentum:
-            return gj
-        buffer = self._slot(j, "momentum_buffer", lambda: torch.zeros_like(gj))
-        moved = buffer * momentum + gj
+    def _with_momentum(self, j: int, gj: Tensor, used: Tensor | None) -> Tensor:
+        own = self._options.blocks[j]
+        buffer = self._slot(j, "momentum_buffer", partial(torch.zeros_like, gj))
+        moved = buffer * own.momentum + gj
         buffer.copy_(moved if used is None else torch.where(used > 0, moved, buffer))
-        nesterov = self._options.shared(j, "nesterov")
-        d = gj + momentum * buffer if nesterov else buffer.clone()
+        d = gj + own.momentum * buffer if own.nesterov else buffer.clone()
         bent: Tensor = d if used is None else d * used
         return bent
 
@@ -161,7 +112,7 @@ class NetSteps:
 
     def _weights(self, j: int) -> list[int]:
         """Which parameters of block j are weights that Λ_j looks at."""
-        dims = SPECTRAL[self._options.shared(j, "precondition")]
+        dims = SPECTRAL[self._options.blocks[j].precondition or ""]
         return [i for i, p in enumerate(self._net.block_parameters(j)) if p.dim() in dims]
 
     def _matrices(self, j: int) -> list[Tensor]:
@@ -171,8 +122,8 @@ class NetSteps:
 
     def _power_iteration(self, j: int, iterations: int = 1) -> None:
         """Improve σ(W) of block j's weights by warm power iterations."""
-        sigma = self._slot(j, "sigma", lambda: self._first_sigma(j))
-        vectors = self._slot(j, "vectors", lambda: [])
+        sigma = self._slot(j, "sigma", partial(self._first_sigma, j))
+        vectors = self._slot(j, "vectors", list)
         for i, (W, u) in enumerate(zip(self._matrices(j), vectors, strict=True)):
             sigma[i].copy_(warm_norm(W, u, iterations))
 
@@ -189,7 +140,7 @@ class NetSteps:
         """σ for every parameter: a bias shares its layer's; a layer without a matrix has 1."""
         params = self._net.block_parameters(j)
         layers = [name.rpartition(".")[0] for name in self._net.blocks[j].params]
-        sigma = sigma.clamp(min=self._options.shared(j, "damping"))
+        sigma = sigma.clamp(min=self._options.blocks[j].damping)
         own = self._weights(j)
         if not own:
             return 1.0
@@ -214,7 +165,8 @@ class NetSteps:
         """
         good = True
         for j in range(self._net.m):
-            if self._options.shared(j, "precondition") != "curvature":
+            own = self._options.blocks[j]
+            if own.precondition != "curvature":
                 continue
             L = self._slot(j, "curvature", partial(self._scalar, j, 1.0))
             v = self._slot(j, "hessian_vector", partial(self._unit, j))
@@ -226,7 +178,7 @@ class NetSteps:
                     break
                 v.copy_(w / norm)
             if bool(torch.isfinite(norm)):
-                L.copy_(norm + self._options.shared(j, "damping"))
+                L.copy_(norm + own.damping)
             else:
                 good = False
         return good
@@ -242,12 +194,6 @@ class NetSteps:
 
     def _scalar(self, j: int, value: float) -> Tensor:
         return self._net.block_parameters(j)[0].new_full((), value)
-
-
-def _scale(gj: Tensor, clip: float) -> Tensor:
-    """By what a gradient is multiplied so that its norm is at most `clip`."""
-    scale: Tensor = clip / gj.norm().clamp(min=clip)
-    return scale
 
 
 def first_vector(W: Tensor) -> Tensor:

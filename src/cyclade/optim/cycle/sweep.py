@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from cyclade.optim.cycle.in_place import LiveBlock, Pieces, Update, fits
-from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net, flatten, unflatten
+from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net, Pieces, flatten, unflatten
+
+_layout = attrgetter("layout")
 
 
 @contextmanager
@@ -43,9 +45,9 @@ def exact_autocast() -> Iterator[None]:
 class StagedSweep:
     """A point (the live parameters, or a lagged copy) moving along a cycle on one batch.
 
-    It begins with the batches, or with the values `at` some stages. Blocks in `in_place` are
-    updated where they lie: their gradients stay in pieces (see `in_place`), where a
-    batch is one, weighs 1, and gives every parameter a gradient.
+    It begins with the batches, or with the values `at` some stages. Gradients of blocks in
+    `in_pieces` stay as autograd gives them (`Pieces`), where a batch is one, weighs 1, and gives
+    every parameter a gradient.
     """
 
     def __init__(
@@ -58,19 +60,21 @@ class StagedSweep:
         live: bool,
         keep: bool,
         sign: float = 1.0,
-        in_place: Collection[int] = (),
+        in_pieces: Collection[int] = (),
         at: Sequence[dict[int, Any]] | None = None,
         slopes: dict[int, Callable[[Tensor], Tensor]] | None = None,
     ) -> None:
-        self._net, self._point, self._batches, self._in_place = net, point, batches, in_place
+        self._net, self._point, self._batches = net, point, batches
         self._replays, self._live, self._keep, self._sign = replays, live, keep, sign
+        whole = len(batches) == 1 and batches[0].weight * sign == 1.0
+        self._may_stay = in_pieces if whole else ()
         # Cached values before a stage, for each micro-batch: {stage: env}.
         self._cached: list[dict[int, Any]] = [
             *([{0: net.chain.start(b.inputs)} for b in batches] if at is None else at)
         ]
-        # For each micro-batch; both sweeps of a step have the same targets. Under capture they run
-        # on two streams that meet after the first block, so there the live one takes no slope: it
-        # might be one whose constants the other stream is still writing.
+        # The slope of the loss for each micro-batch, shared by both sweeps of a step. Under capture
+        # these run on two streams, which meet after the first block. Until then the other stream
+        # may still write what a slope holds, so the first block takes none there.
         self._slopes: dict[int, Callable[[Tensor], Tensor]] = {} if slopes is None else slopes
         self._slope_at_once = slopes is None and net.m > 1  # with one block it would not pay
         self._in_pieces: set[int] = set()  # blocks whose last gradient was left in pieces
@@ -78,73 +82,61 @@ class StagedSweep:
         self.unused: dict[int, set[int]] = {}  # by block: its parameters that had no gradient
 
     def get(self, j: int) -> Any:
-        """Block j: a copy, or where it lies if it is updated there."""
-        if j in self._in_pieces:
-            tensors = self._point.tensors()
-            return LiveBlock([tensors[name] for name in self._net.blocks[j].params])
-        return self._point.get(j)
+        """Block j: a copy, or where it lies if its gradient is in pieces."""
+        point: Any = self._point
+        return point.pieces(j) if j in self._in_pieces else point.get(j)
 
-    def set(self, j: int, u: Tensor | Update) -> None:
-        """Move block j."""
-        u.commit() if isinstance(u, Update) else self._point.set(j, u)
-        self.moved(j)
-
-    def moved(self, j: int) -> None:
-        """Block j has moved: what was computed beyond its first stage is no longer true."""
+    def set(self, j: int, u: Any) -> None:
+        """Move block j; what was computed beyond its first stage is no longer true."""
+        self._point.set(j, u)
         start = self._net.starts[j]
         for cached in self._cached:
-            for stage in [stage for stage in cached if stage > start]:
-                del cached[stage]
+            for stage in tuple(cached):
+                if stage > start:
+                    del cached[stage]
 
     def grad(self, j: int) -> Any:
         """∇^j of the mean loss over the batch."""
+        net, losses = self._net, []
         total: Any = None
-        losses = []
-        unused = set(range(len(self._net.blocks[j].params)))
+        first = self._live and self.loss is None  # its loss is that where the sweep began
+        unused = set(range(len(net.blocks[j].params)))
         for i, batch in enumerate(self._batches):
-            leaves, end = self._suffix(i, j)
-            found: Sequence[Tensor | None] = [None] * len(leaves)
-            wanted = self._live and self.loss is None  # the loss where the sweep began
-            if self._net.slope is not None and (self._slope_at_once or not wanted):
-                top = self._net.chain.output(end)
-                start = self._slope(i, top)
-                value = self._net.loss_of(top.detach(), batch) if wanted else None
+            sloped = net.slope is not None and (self._slope_at_once or not first)
+            leaves, top = self._end(i, j, None if sloped else batch)
+            value: Tensor | None = top.detach()
+            if sloped:
+                start = self._slope(i, top.detach())
+                value = net.loss_of(top.detach(), batch) if first else None
             else:
-                top = self._loss(end, batch)
-                start = self._net.one(top)
-                value = top.detach()
+                start = net.one(top)
             if value is not None:
                 losses.append(value if batch.weight == 1.0 else value * batch.weight)
-            if self._net.weigh_losses:
+            if net.weigh_losses:
                 start = start * batch.weight
+            found: Sequence[Tensor | None] = [None] * len(leaves)
             if top.requires_grad:
                 found = torch.autograd.grad(top, leaves, start, allow_unused=True)
-            unused -= {k for k, g in enumerate(found) if g is not None}
-            if self._stays_in_pieces(j, found, leaves, batch):
+            for k, g in enumerate(found):
+                if g is not None:
+                    unused.discard(k)
+            if j in self._may_stay and not unused and set(map(_layout, found)) == {torch.strided}:
                 self._in_pieces.add(j)
-                total = Pieces([g for g in found if g is not None])
+                total = Pieces(found)  # type: ignore[arg-type]
             else:
                 gj = self._scaled(dense(found, leaves), batch)
                 total = gj if total is None else total + gj
-        assert total is not None
         self.unused[j] = unused
         if self.loss is None and losses:
             self.loss = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
         return total
-
-    def _stays_in_pieces(
-        self, j: int, found: Sequence[Tensor | None], leaves: Sequence[Tensor], batch: Batch
-    ) -> bool:
-        whole = len(self._batches) == 1 and batch.weight * self._sign == 1.0
-        return whole and j in self._in_place and fits(found, leaves)
 
     @torch.enable_grad()
     def hvp(self, j: int, v: Tensor) -> Tensor:
         """∇²_jj of the mean loss, times v."""
         total = torch.zeros_like(v)
         for i, batch in enumerate(self._batches):
-            leaves, end = self._suffix(i, j)
-            loss = self._loss(end, batch)
+            leaves, loss = self._end(i, j, batch)
             grads = torch.autograd.grad(loss, leaves, create_graph=True, allow_unused=True)
             shapes = [leaf.shape for leaf in leaves]
             terms = [
@@ -159,46 +151,44 @@ class StagedSweep:
 
     def _advance(self, i: int, stage: int) -> Any:
         """The values before `stage`, from the nearest ones that are still true."""
+        if torch.is_grad_enabled():
+            with torch.no_grad():
+                return self._advance(i, stage)
         cached = self._cached[i]
-        at = max(s for s in cached if s <= stage)
+        at = max(filter(stage.__ge__, cached))
         env = cached[at]
         if at < stage:
-            tensors = self._point.tensors()
-            with torch.no_grad():
-                for s in range(at, stage):
-                    env = self._replays[i].run(s, env, tensors, live=self._live)
-                    if self._keep and s + 1 in self._net.starts:
-                        cached[s + 1] = env
+            run, tensors = self._replays[i].run, self._point.tensors()
+            for s in range(at, stage):
+                env = run(s, env, tensors, live=self._live)
+                if self._keep and s + 1 in self._net.starts:
+                    cached[s + 1] = env
             cached[stage] = env
             if not self._keep and at > 0:
                 del cached[at]  # a forward sweep never goes back
         return env
 
-    def _suffix(self, i: int, j: int) -> tuple[list[Tensor], Any]:
-        """Block j as variables, and the values after the last stage, functions of them alone.
+    def _end(self, i: int, j: int, batch: Batch | None) -> tuple[list[Tensor], Tensor]:
+        """Block j as variables, and the output (with `batch`: the loss), a function of them alone.
 
         The variables have the hooks of the model's own parameters.
         """
         net, block = self._net, self._net.blocks[j]
         env, tensors = self._advance(i, block.start), dict(self._point.tensors())
-        leaves = [tensors[name].detach().requires_grad_() for name in block.params]
-        for name, leaf in zip(block.params, leaves, strict=True):
-            tensors[name] = leaf
-            for hook in (net.parameters[name]._backward_hooks or {}).values():
-                leaf.register_hook(hook)  # type: ignore[no-untyped-call]
-        run = self._replays[i].run
+        run, leaves = self._replays[i].run, []
         with torch.enable_grad():
+            for name in block.params:
+                leaf = tensors[name] = tensors[name].detach().requires_grad_()
+                leaves.append(leaf)
+                for hook in (net.parameters[name]._backward_hooks or {}).values():
+                    leaf.register_hook(hook)  # type: ignore[no-untyped-call]
             for s in range(block.start, len(net.chain.stages)):
                 env = run(s, env, tensors, live=self._live)
-        return leaves, env
-
-    def _loss(self, end: Any, batch: Batch) -> Tensor:
-        with torch.enable_grad():
-            return self._net.loss(end, batch)
+            output = net.chain.output(env)
+            return leaves, output if batch is None else net.loss_of(output, batch)
 
     def _slope(self, i: int, output: Tensor) -> Tensor:
         """The derivative of the loss in the model's output."""
-        output = output.detach()
         if i not in self._slopes:
             assert self._net.slope is not None
             self._slopes[i] = self._net.slope(self._batches[i].target, output)
@@ -280,16 +270,12 @@ class CheckedLag:
 
 def _require_finite(gj: Any, j: int, moved: bool) -> None:
     """Look at a gradient, as far as that can be done without waiting for a device."""
-    tensors = gj.tensors if isinstance(gj, Pieces) else [gj] if isinstance(gj, Tensor) else []
-    if not tensors or not tensors[0].is_cpu or all(map(_finite, tensors)):
-        return
-    raise NotFiniteError(
-        f"the gradient of block {j} is not finite, though the loss is: it was not applied"
-        + ("; blocks before it have moved" if moved else "")
-    )
-
-
-def _finite(t: Tensor) -> bool:
-    """Whether all of a tensor is. A finite sum says so; another one may be an overflow."""
-    total = t.sum().item()
-    return math.isfinite(abs(total)) or bool(torch.isfinite(t).all())
+    for t in gj if isinstance(gj, Pieces) else [gj]:
+        # A finite sum says that all is finite; another one may be an overflow.
+        if isinstance(t, Tensor) and t.is_cpu and not math.isfinite(abs(t.sum().item())):
+            if bool(torch.isfinite(t).all()):
+                continue
+            raise NotFiniteError(
+                f"the gradient of block {j} is not finite, though the loss is: it was not applied"
+                + ("; blocks before it have moved" if moved else "")
+            )

@@ -189,7 +189,7 @@ class Proof:
         tensors = {name: p.detach().requires_grad_() for name, p in self.trained.items()}
         with torch.enable_grad(), Watch(net.model) as watch:
             env = net.chain.run(self.batch.inputs, tensors, live=False)
-        kept = watch.seen + custom_functions(net.loss(env, self.batch))
+        kept = watch.seen + custom_functions(net.loss_of(net.chain.output(env), self.batch))
         lost = Counter(self.effects)
         lost.subtract(kept)
         for name, count in lost.items():
