@@ -131,8 +131,8 @@ def test_it_says_what_a_step_costs() -> None:
     ("options", "message"),
     [
         ({"resident": "blocks"}, "resident must be 'block' or None"),
-        ({"visit_steps": 0}, "visit_steps must be a whole number, at least 1"),
-        ({"visit_steps": 2.5}, "visit_steps must be a whole number"),
+        ({"visit_steps": 0}, "visit_steps must be an integer >= 1"),
+        ({"visit_steps": 2.5}, "visit_steps must be an integer"),
         ({"precondition": "spectral"}, "takes Adam's steps"),
         ({"reg": "L1"}, "does not take reg=: leave it out"),
         ({"capture": True}, "does not take capture=: leave it out"),

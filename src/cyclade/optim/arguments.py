@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from cyclade._checks import is_number, meant, require
+from cyclade._checks import each, is_number, meant, non_negative, positive, require, whole_number
 from cyclade.optim.cycle.schedule import Turns
 from cyclade.optim.options import PRECONDITIONERS, SPECTRAL
 from cyclade.sampling.orders import Greedy, OrderName
@@ -49,19 +49,6 @@ RECURSIVE_RATES: dict[str | None, float] = {
 }  # fmt: skip
 """The same for methods that carry an estimate; with 0.005 the paper's LeNet is trained."""
 
-_RANGES: dict[str, tuple[Any, str]] = {
-    "weight_decay": (lambda v: 0 <= v < math.inf, "at least 0 and finite"),
-    "momentum": (lambda v: 0 <= v < 1, "in [0, 1)"),
-    "clip_norm": (lambda v: v > 0, "positive or None"),
-    "clip_total_norm": (lambda v: v > 0, "positive or None"),
-    "adagrad_norm": (lambda v: v > 0, "positive or None"),
-    "damping": (lambda v: 0 <= v < math.inf, "at least 0 and finite"),
-    "eps": (lambda v: 0 < v < math.inf, "positive and finite"),
-    "curvature_every": (lambda v: v >= 1, "at least 1"),
-    "curvature_iterations": (lambda v: v >= 1, "at least 1"),
-    "visit_steps": (lambda v: v >= 1 and v == int(v), "a whole number, at least 1"),
-}
-
 
 def signature_of(cls: type) -> inspect.Signature:
     """The parameters of a class, with those that its `__init__` hands on as ``**options``."""
@@ -88,50 +75,29 @@ def check_names(label: str, options: Iterable[str], accepted: inspect.Signature)
             )
 
 
-def check_number(name: str, value: Any) -> None:
-    """Refuse a number that makes no sense for this option; None stands for no norm."""
-    fits, accepted = _RANGES[name]
-    none = value is None and name.endswith("_norm")
-    require(none or (is_number(value) and fits(value)), name, value, accepted)
-
-
-def check_model(model: Any) -> nn.Module:
+def check_model(model: Any, precondition: str | None) -> nn.Module:
     """The model, out of the wrappers that torch.compile and DDP put around it."""
     if not isinstance(model, nn.Module):
         hint = ": give the model itself, not model.parameters()" if hasattr(model, "send") else ""
         raise TypeError(f"model must be an nn.Module, got {type(model).__name__}{hint}")
-    while True:
-        if isinstance(model, nn.parallel.DistributedDataParallel):
-            inner: Any = model.module
-        else:
-            inner = getattr(model, "_orig_mod", None)
-        if not isinstance(inner, nn.Module):
-            break
+    inner: Any = model
+    while isinstance(inner, nn.Module):
         model = inner
-    _refuse_shards(model)
-    found: nn.Module = model
-    return found
-
-
-def _refuse_shards(model: nn.Module) -> None:
-    """Parameters of which every rank has a piece: FSDP2's `fully_shard`, tensor parallelism."""
+        ddp = isinstance(model, nn.parallel.DistributedDataParallel)
+        inner = model.module if ddp else getattr(model, "_orig_mod", None)
     for name, p in model.named_parameters():
-        if type(p).__name__ == "DTensor":
+        if type(p).__name__ == "DTensor":  # FSDP2's `fully_shard`, tensor parallelism
             raise ValueError(
                 f"{name} is a DTensor (fully_shard, or tensor parallelism), of which a rank has a "
                 "shard: use cyclade.optim.sharded.ShardedSCCD or ShardedVROCCD, or give the plain "
                 "model (each rank holds all of it)"
             )
-
-
-def check_dtypes(model: nn.Module, precondition: str | None) -> None:
-    """Refuse scales that are not defined for complex parameters."""
-    for name, p in model.named_parameters():
         if p.requires_grad and p.is_complex() and precondition is not None:
             raise ValueError(
                 f"{name} is complex, for which precondition={precondition!r} is not defined: use "
                 "precondition=None, or keep real and imaginary parts as two real parameters"
             )
+    return model
 
 
 def check_loss(loss_fn: Any, model: nn.Module) -> None:
@@ -150,22 +116,13 @@ def check_loss(loss_fn: Any, model: nn.Module) -> None:
                 )
 
 
-def check_batch_size(batch_size: Any) -> None:
-    """Refuse a number in the place of the function that counts samples."""
-    if batch_size is not None and not callable(batch_size):
-        raise TypeError(
-            "batch_size must be a function of the inputs that returns their samples, got "
-            f"{type(batch_size).__name__}"
-        )
-
-
 def check_resident(
     opt: CyclicOptimizer, resident: Any, visit_steps: Any, steps: StepOptions, **refused: Any
 ) -> None:
     """Refuse what visits to one block at a time cannot have."""
     if resident != "block":
         raise ValueError(f"resident must be 'block' or None, got {resident!r}")
-    check_number("visit_steps", visit_steps)
+    whole_number("visit_steps", visit_steps, 1)
     if opt.name != "SCCD":
         raise ValueError(f"resident='block' is for SCCD, not for {type(opt).__name__}")
     if steps.precondition not in (None, "adam") or steps.momentum:
@@ -221,25 +178,28 @@ class StepOptions:
         """Refuse what makes no sense, by name."""
         if self.damping is None:
             self.damping = DAMPING.get(self.precondition, 1e-3)
-        for name in _RANGES.keys() & vars(self).keys():
-            check_number(name, getattr(self, name))
+        each(non_negative, weight_decay=self.weight_decay, damping=self.damping)
+        positive("eps", self.eps)
+        below_1 = is_number(self.momentum) and 0 <= self.momentum < 1
+        require(below_1, "momentum", self.momentum, "in [0, 1)")
+        for name in ("clip_norm", "clip_total_norm", "adagrad_norm"):
+            norm = getattr(self, name)
+            fits = norm is None or (is_number(norm) and norm > 0)
+            require(fits, name, norm, "positive or None")
         if self.nesterov and self.momentum == 0:
             raise ValueError("nesterov=True needs a momentum")
-        if self.precondition not in PRECONDITIONERS:
-            raise ValueError(
-                f"precondition must be one of {PRECONDITIONERS}, got {self.precondition!r}"
-            )
+        known = self.precondition in PRECONDITIONERS
+        require(known, "precondition", self.precondition, f"one of {PRECONDITIONERS}")
         pair = isinstance(self.betas, tuple | list) and len(self.betas) == 2
-        if not pair or not all(isinstance(b, int | float) and 0 <= b < 1 for b in self.betas):
-            raise ValueError(f"betas must be two numbers in [0, 1), got {self.betas!r}")
-        if self.precondition == "adam" and self.momentum:
-            raise ValueError(
-                "precondition='adam' has its momentum in betas[0]: leave momentum at 0"
-            )
-        if self.precondition == "adam" and self.adagrad_norm not in (None, math.inf):
-            raise ValueError(
-                "precondition='adam' has its own scale, from betas[1]: leave adagrad_norm at None"
-            )
+        pair = pair and all(isinstance(b, int | float) and 0 <= b < 1 for b in self.betas)
+        require(pair, "betas", self.betas, "two numbers in [0, 1)")
+        if self.precondition == "adam":
+            own = {"momentum in betas[0]: leave momentum at 0": self.momentum > 0,
+                   "own scale, from betas[1]: leave adagrad_norm at None":
+                       self.adagrad_norm not in (None, math.inf)}  # fmt: skip
+            for advice, given in own.items():
+                if given:
+                    raise ValueError(f"precondition='adam' has its {advice}")
 
     def complete(self, *, one_block: bool, recursive: bool, imaginary: bool) -> bool:
         """Take defaults where no lr is given; whether that lr is one for the first epochs alone.
@@ -289,7 +249,7 @@ class StepOptions:
 
 
 def rates_of(lr: Any, m: int) -> list[Any]:
-    """One learning rate per block."""
+    """One learning rate for each of m param groups."""
     rates = list(lr) if isinstance(lr, list | tuple) else [lr] * m
     if len(rates) != m:
         raise ValueError(
@@ -298,11 +258,9 @@ def rates_of(lr: Any, m: int) -> list[Any]:
     for rate in rates:
         if not isinstance(rate, int | float | Tensor) or isinstance(rate, bool):
             raise TypeError(f"lr must be a number or a tensor, got {type(rate).__name__}")
-        if not 0 <= float(rate) < math.inf:
-            raise ValueError(f"lr must be at least 0 and finite, got {float(rate)}")
-    if isinstance(lr, Tensor):  # one tensor per group, so that schedulers may differ
-        return [lr.clone() for _ in rates]
-    return rates
+        require(0 <= float(rate) < math.inf, "lr", float(rate), "at least 0 and finite")
+    # A tensor for each group, so that schedulers may differ.
+    return [lr.clone() for _ in rates] if isinstance(lr, Tensor) else rates
 
 
 def rates_as_number(groups: list[dict[str, Any]]) -> float:
@@ -326,8 +284,7 @@ def shared_options(opt: CyclicOptimizer, loss_fn: Any, order: Any, seed: int) ->
     return {
         "the optimizer": opt.name, "the loss": str(loss), "param_groups": groups,
         "blocks=": opt.partitioning.wanted, "order": str(turns),
-        "b and b_small": (opt.b, opt.b_small), "seed": seed,
-        "visit_steps": opt.visit_steps,
+        "b and b_small": (opt.b, opt.b_small), "seed": seed, "visit_steps": opt.visit_steps,
     }  # fmt: skip
 
 

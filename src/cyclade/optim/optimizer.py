@@ -8,24 +8,23 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from cyclade._checks import function, whole_number
 from cyclade.optim import views
 from cyclade.optim._warn import warn_user
 from cyclade.optim.arguments import (
     StepOptions,
-    check_batch_size,
     check_capture,
     check_closure,
-    check_dtypes,
     check_loss,
     check_model,
     check_names,
-    check_number,
     check_resident,
     rates_as_number,
     rates_of,
@@ -99,11 +98,12 @@ class CyclicOptimizer(Resumable):
         batch_size: Callable[[Any], int] | None = None,
         resident: str | None = None, visit_steps: int = 50,
     ) -> None:  # fmt: skip
-        model = check_model(model)
+        model = check_model(model, precondition)
         check_loss(loss_fn, model)
-        check_batch_size(batch_size)
-        check_number("curvature_every", curvature_every)
-        check_number("curvature_iterations", curvature_iterations)
+        if batch_size is not None:
+            function("batch_size", batch_size, "a function of the inputs that counts their samples")
+        whole_number("curvature_every", curvature_every, 1)
+        whole_number("curvature_iterations", curvature_iterations, 1)
         steps = StepOptions(
             lr, weight_decay, momentum, nesterov, clip_norm, clip_total_norm, adagrad_norm,
             maximize, precondition, damping, betas, eps,
@@ -112,7 +112,6 @@ class CyclicOptimizer(Resumable):
         if resident is not None:
             check_resident(self, resident, visit_steps, steps, reg=reg, capture=capture)
             self.visit_steps, steps.precondition = int(visit_steps), "adam"
-        check_dtypes(model, precondition)
         kind = {"one_block": self.one_block, "recursive": self.recursive}
         imaginary = any(p.is_complex() for p in model.parameters())
         self.for_short_runs = steps.complete(**kind, imaginary=imaginary)
@@ -150,7 +149,9 @@ class CyclicOptimizer(Resumable):
         self.run_options = shared_options(self, loss_fn, order, seed)
         settled = {"whether the blocks are known (example=)": self._settled}
         self._seed = self._ranks.agree({**self.run_options, **settled})["seed"]
-        self._turns = self._turns_of(turns)
+        self._turns = Turns(
+            turns, self._seed, one_at_a_time=self.one_at_a_time, visit_steps=self.visit_steps
+        )
         if capture:
             parameters, alone = self.net.parameters.values(), self._ranks.alone
             check_capture(self._turns, parameters, recursive=self.recursive, alone=alone)
@@ -171,13 +172,6 @@ class CyclicOptimizer(Resumable):
     def _settled(self) -> bool:
         """Whether the blocks can be chosen without a batch."""
         return self._routes.settled and self.partitioning.ready
-
-    def _turns_of(self, order: Order) -> Turns:
-        if self.visit_steps is not None:
-            from cyclade.optim.cycle.visits import Visits
-
-            return Visits(order, self._seed, self.visit_steps)
-        return Turns(order, self._seed, one_at_a_time=self.one_at_a_time)
 
     def _refresh_rule(self) -> EveryBatch | LargeBatches:
         return EveryBatch(type(self).__name__)
@@ -319,16 +313,18 @@ class CyclicOptimizer(Resumable):
         return self._ranks.global_batch(
             (inputs, target, self._loss_fn, weights, count), refresh, draws=self.draws,
             ready=lambda batches: not prove and self._routes.ready(batches, self.draws),
-            rates=lambda: rates_as_number(self.param_groups),
+            rates=partial(rates_as_number, self.param_groups),
         )  # fmt: skip
 
-    @contextmanager
-    def _drawing(self) -> Iterator[None]:
+    def _drawing(self) -> Any:
         """A context in which the model draws its random numbers, which are the process's own."""
-        beside = threading.active_count() > 1  # other threads, which may train too
-        alone = beside and (self.net.whole_model or self.net.chain.random)
-        turn = in_turn(alone=alone) if beside else nullcontext()
-        with turn, self._ranks.drawing(self._seed, self.draws, self.net):
+        drawing = self._ranks.drawing(self._seed, self.draws, self.net)
+        alone = threading.active_count() == 1  # other threads may train too
+        return drawing if alone else self._drawing_in_turn(drawing)
+
+    @contextmanager
+    def _drawing_in_turn(self, drawing: Any) -> Iterator[None]:
+        with in_turn(alone=self.net.whole_model or self.net.chain.random), drawing:
             yield
 
     @torch.no_grad()
@@ -377,7 +373,8 @@ class CyclicOptimizer(Resumable):
             )
         )
         again = self._rule.refreshes(0, True if refresh is None else refresh)
-        self._ranks.check_closure(refresh, self.draws, lambda: rates_as_number(self.param_groups))
+        rates = partial(rates_as_number, self.param_groups)
+        self._ranks.check_closure(refresh, self.draws, rates)
         with exact_autocast(), self._drawing():
             self._loss = self.runner.closure_step(closure, again)
         return self._loss

@@ -12,19 +12,25 @@ from cyclade.sampling.orders import Backward, Custom, Forward, Greedy, Order
 
 
 class Turns:
-    """The turns of each step: a whole cycle, or (`one_at_a_time`, VR-CCD) the next block of one."""
+    """The turns of each step: a whole cycle, or (`one_at_a_time`, VR-CCD) the next block of one.
 
-    visit_steps: int | None = None  # see `Visits`
+    With `visit_steps` a block has that many steps in a row, each on a batch of its own. When its
+    visit is over, `forget` is called with it: what moves it lies in memory during the visit alone.
+    """
 
-    def __init__(self, order: Order, seed: int, *, one_at_a_time: bool = False) -> None:
-        self.order, self.one_at_a_time = order, one_at_a_time
+    def __init__(
+        self, order: Order, seed: int, *, one_at_a_time: bool = False,
+        visit_steps: int | None = None,
+    ) -> None:  # fmt: skip
+        self.order, self.visit_steps = order, visit_steps
+        self.one_at_a_time = one_at_a_time or visit_steps is not None
         self.m = 0  # set once the blocks are known
-        self.forget: Callable[[int], None]  # lets go of the state of a block; see `Visits`
+        self.forget: Callable[[int], None]
         self.cycles = 0
         self.fixed = isinstance(order, Forward | Backward | Custom)
         self._rng = np.random.default_rng(seed)
         self._pending: list[int] = []  # the rest of a cycle taken one block at a time
-        if one_at_a_time and isinstance(order, Greedy):
+        if self.one_at_a_time and isinstance(order, Greedy):
             raise ValueError(
                 "order='greedy' compares blocks on one batch, but here every block has its own: "
                 "take another order"
@@ -40,7 +46,8 @@ class Turns:
 
     def whole(self) -> list[int]:
         """The blocks of a whole cycle, in an order that does not ask for scores."""
-        return list(self.order.turns(self.m, self._rng, list))
+        turns = list(self.order.turns(self.m, self._rng, list))
+        return turns if self.visit_steps is None else np.repeat(turns, self.visit_steps).tolist()
 
     def chosen_on_the_way(self, scores: Callable[[], list[float]]) -> Iterable[int]:
         """The turns of a cycle that looks at the scores of the blocks before each turn."""
@@ -49,7 +56,9 @@ class Turns:
     def done(self) -> None:
         """The step whose turns `next` gave was made."""
         if self.one_at_a_time:
-            del self._pending[0]
+            j = self._pending.pop(0)
+            if self.visit_steps is not None and len(self._pending) % self.visit_steps == 0:
+                self.forget(j)
         if not self._pending:
             self.cycles += 1
 
@@ -66,7 +75,9 @@ class Turns:
 
     def state(self) -> dict[str, Any]:
         """Plain values to resume from."""
-        more = {"pending": list(self._pending)} if self.one_at_a_time else {}
+        more: dict[str, Any] = {"pending": list(self._pending)} if self.one_at_a_time else {}
+        if self.visit_steps is not None:
+            more["visit_steps"] = self.visit_steps
         rng = json.dumps(self._rng.bit_generator.state)
         return {"cycles": self.cycles, "order_rng": rng, **more}
 

@@ -75,15 +75,15 @@ class Stage:
     def run(self, env: Env, tensors: Mapping[str, Tensor], guard: Guard | None) -> Env:
         """The env after this stage."""
         try:
-            values = [env[name] for name in self.reads]
-            after = {name: env[name] for name in self.passes}
+            values = list(map(env.__getitem__, self.reads))
+            after = dict(zip(self.passes, map(env.__getitem__, self.passes), strict=True))
         except KeyError as error:
             raise ValueError(
                 f"this env does not stand before stage {self.name!r}: it lacks {error}"
             ) from None
         if self.unsure or self.copies:
             values = map_leaves(lambda v: v.clone() if isinstance(v, Tensor) else v, values)
-        direct = [_tensor(slot, tensors, guard) for slot in self.direct]
+        direct = [_tensor(slot, tensors, guard) for slot in self.direct] if self.direct else []
         exchanged: list[tuple[dict[str, Any], str, Any]] = []
         try:
             for slot, store, attr in self._places:

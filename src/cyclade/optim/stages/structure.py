@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from operator import is_
 from types import CellType, FunctionType, ModuleType
 from typing import Any
@@ -90,13 +90,15 @@ class Structure:
             self._attributes.append((where, state, names, values))
             held = [value for value in values if type(value) in (list, dict)]
             for container in (*(state[name] for name in _REGISTRIES), *held):
-                self._contents.append((where, container, list(_content(container))))
+                content = container if type(container) is list else container.values()
+                self._contents.append((where, container, list(content)))
         self._hooks = [(name, p, _hooks_of(p)) for name, p in model.named_parameters()]
 
     def changed(self) -> str | None:
         """Where the model has changed, or None."""
         for where, container, values in self._contents:
-            if len(container) != len(values) or not all(map(is_, _content(container), values)):
+            content = container if type(container) is list else container.values()
+            if len(container) != len(values) or not all(map(is_, content, values)):
                 return where
         for where, state, names, values in self._attributes:
             if not all(map(is_, map(state.get, names), values)):
@@ -107,10 +109,6 @@ class Structure:
                 if len(now) != len(hooks) or not all(map(is_, now, hooks)):
                     return name
         return None
-
-
-def _content(container: Any) -> Iterable[Any]:
-    return container.values() if isinstance(container, dict) else container
 
 
 def _hooks_of(p: Tensor) -> list[Any]:
