@@ -376,7 +376,7 @@ class CyclicOptimizer(Resumable):
         rates = partial(rates_as_number, self.param_groups)
         self._ranks.check_closure(refresh, self.draws, rates)
         with exact_autocast(), self._drawing():
-            self._loss = self.runner.closure_step(closure, again)
+            self._loss = self.runner.step([], again, closure)
         return self._loss
 
     def prepare(self, batches: list[Batch]) -> None:

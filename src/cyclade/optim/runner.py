@@ -74,19 +74,14 @@ class CycleRunner:
 
     # ------------------------------------------------------------------------------- one step
 
-    def step(self, batches: list[Batch], refresh: bool) -> Tensor:
-        """One step on these batches; the loss at its start."""
-        return self._guarded(lambda: self._move(batches, refresh))
+    def step(
+        self, batches: list[Batch], refresh: bool, closure: Callable[[], Tensor] | None = None
+    ) -> Tensor:
+        """One step on these batches, or from a closure, called for every block; its first loss.
 
-    def closure_step(self, closure: Callable[[], Tensor], refresh: bool) -> Tensor:
-        """The same from a user's closure, called once for every block."""
-        return self._guarded(lambda: self._closure_move(closure, refresh))
-
-    def _guarded(self, move: Callable[[], Tensor]) -> Tensor:
-        """`move`; if it fails before a block has moved, all is as it was but that a batch is used.
-
-        If it fails halfway, a recursive method's lagged point is between two cycles, and only a
-        refresh puts it right.
+        If it fails before a block has moved, all is as it was but that a batch is used. If it fails
+        halfway, a recursive method's lagged point is between two cycles, and only a refresh puts it
+        right.
         """
         order = self.turns.memory()
         norms = [(norm, norm.u.clone(), norm.v.clone()) for norm, _ in self._norms]
@@ -94,7 +89,7 @@ class CycleRunner:
         self.draws += 1
         try:
             self.options.refresh()
-            loss = move()
+            loss = self._move(batches, refresh, closure)
         except BaseException:
             if self._now is None or not self._now.moved:
                 self.turns.recall(order)
@@ -107,46 +102,26 @@ class CycleRunner:
         self.rule.halfway = False
         return loss
 
-    def _move(self, batches: list[Batch], refresh: bool) -> Tensor:
-        if refresh:  # a small batch is too noisy to measure on
+    def _move(self, batches: list[Batch], refresh: bool, closure: Any) -> Tensor:
+        if refresh and closure is None:  # a small batch is too noisy to measure on
             self._measure_curvature(batches)
         if not self.rule.formed:
-            replays = self.replays(batches, undoable=True)
-            now = self.sweep(self.point, batches, replays, live=True)
-            self._now = self._checked(self.ranks.reduced(now, self.net, None), replays)
-            return self._form(self._now)
-        loss = self._cycle(self.turns.next(), batches, refresh)
-        self._done(loss)
-        return loss
-
-    def _closure_move(self, closure: Callable[[], Tensor], refresh: bool) -> Tensor:
-        self.advance_norms()
-        if self.options.numbers is not None:
-            self.options.numbers.sync()
-        source = ClosureLoss(self.net, self.ranks.closure(closure))
-        sign = self.options.sign
-        turns = self.turns.next() if self.rule.formed else None
-        sweep = ModelSweep(self.net, self.point, source, live=True, sign=sign)
-        now = self.ranks.reduced(sweep, self.net, turns, closure=True)
-        self._now = self._checked(now, [])
-        if not self.rule.formed:
-            return self._form(self._now)
-        lag = self.lag()
-        if not refresh:
-            lag.board(ModelSweep(self.net, lag.point, source, live=False, sign=sign))
-            lag = self.ranks.corrected(now, lag, turns, fixed=self.turns.fixed)
-        self._core(turns, self._now, lag, refresh)
-        self._done(self._now.loss)
-        return self._now.loss  # type: ignore[no-any-return]
-
-    def _done(self, loss: Tensor) -> None:
+            return self._form(batches, closure)
+        loss = self._cycle(self.turns.next(), batches, refresh, closure)
         self.turns.done()
         # Estimates that are corrected stay alike by themselves.
         if self.options.moments and not self.rule.recursive:
             self.lock.look(self.turns.cycles, loss)
+        return loss
 
-    def _form(self, now: Checked) -> Tensor:
+    def _form(self, batches: list[Batch], closure: Any) -> Tensor:
         """Algorithm 2, line 2: g_{−1} from a large batch at x_0; nothing moves."""
+        if closure is not None:
+            self.advance_norms()
+        replays = self._replays(batches, closure, undoable=True)
+        sweep = self._sweep(self.point, batches, replays, live=True)
+        reduced = self.ranks.reduced(sweep, self.net, None, closure=closure is not None)
+        now = self._now = Checked(reduced, replays, self.ranks.fault_report)
         found = [now.grad(j) for j in range(self.net.m)]
         g, lagged = self.estimates(), self.lag().point
         for j, gj in enumerate(found):
@@ -155,12 +130,14 @@ class CycleRunner:
         self.rule.formed = True
         return now.loss
 
-    def _cycle(self, turns: list[int] | None, batches: list[Batch], refresh: bool) -> Tensor:
+    def _cycle(
+        self, turns: list[int] | None, batches: list[Batch], refresh: bool, closure: Any
+    ) -> Tensor:
         groups = self.options
         if groups.numbers is not None:
             groups.numbers.sync()
-        if self.graphs is None:
-            return self.run(turns, batches, refresh, check=True)
+        if self.graphs is None or closure is not None:
+            return self.run(turns, batches, refresh, check=True, closure=closure)
         baked = tuple(map(baked_in, groups.groups))
         alike = [groups.uniform(j, name) for j in groups.mixed for name in ("lr", "weight_decay")]
         weights = tuple(batch.weight for batch in batches)
@@ -174,46 +151,43 @@ class CycleRunner:
         )
 
     def run(
-        self, turns: list[int] | None, batches: list[Batch], refresh: bool, *, check: bool
-    ) -> Tensor:
+        self, turns: list[int] | None, batches: list[Batch], refresh: bool, *, check: bool,
+        closure: Any = None,
+    ) -> Tensor:  # fmt: skip
         """`core.cycle` over sweeps of the live and the lagged point; the loss at its start."""
         self.advance_norms()
-        replays = self.replays(batches, undoable=check)
+        replays = self._replays(batches, closure, undoable=check)
         in_pieces = () if turns is None else self.in_pieces()  # a greedy order compares vectors
         slopes: dict[int, Any] | None = None if refresh else {}  # of both sweeps, if there are two
-        sweep = self.sweep(
+        sweep = self._sweep(
             self.point, batches, replays, live=True, in_pieces=in_pieces, slopes=slopes
         )
-        now = self.ranks.reduced(sweep, self.net, turns)
-        lag = self.lag()
+        now: Any = self.ranks.reduced(sweep, self.net, turns, closure=closure is not None)
+        lag, whole = self.lag(), now
         if not refresh:
-            beside = self.sweep(lag.point, batches, replays, live=False, slopes=slopes)
-            lag.board(beside)
+            lag.board(self._sweep(lag.point, batches, replays, live=False, slopes=slopes))
             lag = self.ranks.corrected(now, lag, turns, fixed=self.turns.fixed)
         if check:
-            self._now = self._checked(now, replays)
-        self._core(turns, self._now if check else now, lag, refresh)
-        assert now.loss is not None
-        return now.loss  # type: ignore[no-any-return]
-
-    def _core(self, turns: list[int] | None, now: Any, lag: Any, refresh: bool) -> None:
+            now = self._now = Checked(now, replays, self.ranks.fault_report)
+            lag = lag if refresh else CheckedLag(lag, now)
         steps: Any = self.steps  # they have what a cycle asks for, and nothing of `minimize`
         visit: Iterable[int] = turns or self.turns.chosen_on_the_way(
             lambda: core.scores(now, self.reg, steps, self.net.m)
         )
-        if isinstance(now, Checked) and not refresh:
-            lag = CheckedLag(lag, now)
         core.cycle(visit, now, lag, self.estimates(), self.reg, steps, refresh)
         lag.trim()
+        loss: Tensor = whole.loss
+        return loss
 
     # ------------------------------------------------------------------------ what cycles need
 
-    def _checked(self, now: Any, replays: list[Any]) -> Checked:
-        return Checked(now, replays, self.ranks.fault_report)
-
-    def replays(self, batches: list[Batch], *, undoable: bool = False) -> list[Any]:
+    def _replays(
+        self, batches: list[Batch], closure: Any = None, *, undoable: bool = False
+    ) -> list[Any]:
         """What repeats the draws and buffers of one step: shared by both its sweeps."""
-        if self.net.whole_model:
+        if closure is not None:
+            return [ClosureLoss(self.net, self.ranks.closure(closure))]
+        if self.net.whole_model and batches:
             return [ModelReplay(self.net, batches)]
         return [Replay(undoable=undoable) for _ in batches]
 
@@ -228,15 +202,15 @@ class CycleRunner:
             return frozenset()
         return self.options.plain
 
-    def sweep(
+    def _sweep(
         self, point: LivePoint | FlatPoint, batches: list[Batch], replays: list[Any], *,
         live: bool, in_pieces: Collection[int] = (), slopes: dict[int, Any] | None = None,
     ) -> StagedSweep | ModelSweep | IdleSweep:  # fmt: skip
         """A sweep over `point` on these batches; only a live one moves buffers."""
-        if not batches:  # all samples are on other ranks
+        if not replays:  # all samples are on other ranks
             return IdleSweep(self.net, point)
         sign = self.options.sign
-        if self.net.whole_model:
+        if not isinstance(replays[0], Replay):
             return ModelSweep(self.net, point, replays[0], live=live, sign=sign)
         keep = not isinstance(self.turns.order, Forward)
         return StagedSweep(
@@ -279,15 +253,12 @@ class CycleRunner:
         if not self.options.curved:
             return
         cycles = self.turns.cycles
-        due = self.measured is None or cycles >= self.measured + self._curvature_every
-        if due:
-            sweep = self.ranks.reduced(
-                self.sweep(self.point, batches, self.replays(batches), live=False), self.net, None
-            )
+        if self.measured is None or cycles >= self.measured + self._curvature_every:
+            sweep = self._sweep(self.point, batches, self._replays(batches), live=False)
             with self.net.chain.eager():  # compiled stages have no second derivatives
-                measured = self.steps.measure(sweep, self._curvature_iterations)
-            if measured:
-                self.measured = cycles
+                whole = self.ranks.reduced(sweep, self.net, None)
+                if self.steps.measure(whole, self._curvature_iterations):
+                    self.measured = cycles
 
     # ------------------------------------------------------------------------ capture and state
 

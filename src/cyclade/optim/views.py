@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cyclade.optim.optimizer import CyclicOptimizer
@@ -14,74 +14,59 @@ if TYPE_CHECKING:
 HEAD = ("block", "name", "parameters", "cost", "lr")
 
 
-class Row(NamedTuple):
-    """A block: its name, parameters, share of an SGD step's multiply-adds (or NaN), and lr."""
-
-    name: str
-    size: int
-    share: float
-    lr: str
-
-    def cells(self, j: int) -> tuple[str, str, str, str, str]:
-        """As shown in a table."""
-        cost = "?" if math.isnan(self.share) else f"{self.share:.1%}"
-        return str(j), self.name, f"{self.size:,}", cost, self.lr
-
-
-def rows(opt: CyclicOptimizer) -> list[Row]:
-    """One row a block."""
+def _rows(opt: CyclicOptimizer) -> list[tuple[str, ...]]:
+    """The cells of each block; its cost is the share of an SGD step's multiply-adds."""
     net, costs = opt.net, opt.partitioning.block_costs(opt.net.blocks)
     out = []
     for j, block in enumerate(net.blocks):
         size = sum(p.numel() for p in net.block_parameters(j))
         rates = {float(opt.param_groups[i]["lr"]) for i in block.groups}
         lr = f"{rates.pop():.3g}" if len(rates) == 1 else "several"
-        out.append(Row(block.name, size, costs[j] / max(sum(costs), 1e-300), lr))
+        share = costs[j] / max(sum(costs), 1e-300)
+        cost = "?" if math.isnan(share) else f"{share:.1%}"
+        out.append((str(j), block.name, f"{size:,}", cost, lr))
     return out
 
 
-def head(opt: CyclicOptimizer) -> str:
-    """Method, blocks, stages, order."""
+def _head(opt: CyclicOptimizer) -> str:
     return (
-        f"{type(opt).__name__}: {counted(opt.net.m, 'block')}, "
-        f"{counted(len(opt.net.chain.stages), 'stage')} (cut by {opt.route}), "
+        f"{type(opt).__name__}: {_counted(opt.net.m, 'block')}, "
+        f"{_counted(len(opt.net.chain.stages), 'stage')} (cut by {opt.route}), "
         f"order {type(opt.order).__name__.lower()}"
     )
 
 
-def counted(n: int, what: str) -> str:
-    """The number and what it counts, in the plural but for one."""
+def _counted(n: int, what: str) -> str:
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
-def cost(opt: CyclicOptimizer) -> list[str]:
-    """What a cycle will cost, in words."""
-    times, words = opt.predicted_overhead, []
+def _notes(opt: CyclicOptimizer) -> list[str]:
+    """How steps are bounded, and what a cycle will cost, in words."""
+    notes = []
     if opt.blocks_to_come:
-        words.append(f"layers so far; on the first batch they are merged into {opt.blocks_to_come}")
-    clips = {group["clip_norm"] for group in opt.param_groups} - {None}
-    if clips:
-        norms = " or ".join(f"{clip:g}" for clip in sorted(clips))
-        words.append(f"the gradient of a block is clipped at norm {norms}")
-    sums = {group["adagrad_norm"] for group in opt.param_groups} - {None}
-    if sums:
-        c = " or ".join(f"{one:g}" for one in sorted(sums))
-        words.append(f"the lr of a block is divided by √(1 + Σ‖g‖²/c²) over its cycles, c = {c}")
+        notes.append(f"layers so far; on the first batch they are merged into {opt.blocks_to_come}")
+    for name, words in (
+        ("clip_norm", "the gradient of a block is clipped at norm {}"),
+        ("adagrad_norm", "the lr of a block is divided by √(1 + Σ‖g‖²/c²) over its cycles, c = {}"),
+    ):
+        found = {group[name] for group in opt.param_groups} - {None}
+        if found:
+            notes.append(words.format(" or ".join(f"{one:g}" for one in sorted(found))))
     if opt.for_short_runs:
-        words.append(
+        notes.append(
             "default lr, for the first epochs; on longer runs momentum=0.9, precondition='adam' or "
             "an lr that falls get further"
         )
-    known = "known after the first step" if math.isnan(times) else f"{times:.2f}x an SGD step"
+    turn = "cycle"
     if opt.visit_steps is not None:
-        words.append(f"one block a step, {counted(opt.visit_steps, 'step')} in a row")
-    turn = "cycle" if opt.visit_steps is None else "step"
-    if (
-        len(opt.seconds) == opt.seconds.maxlen
-        and not next(iter(opt.net.parameters.values())).is_cuda
-    ):
+        turn = "step"
+        notes.append(f"one block a step, {_counted(opt.visit_steps, 'step')} in a row")
+    times = opt.predicted_overhead
+    known = "known after the first step" if math.isnan(times) else f"{times:.2f}x an SGD step"
+    on_cuda = next(iter(opt.net.parameters.values())).is_cuda
+    if len(opt.seconds) == opt.seconds.maxlen and not on_cuda:
         known += f"; measured {1e3 * median(opt.seconds):.3g} ms (median of the last ten steps)"
-    return [*words, f"multiply-adds of a {turn}: {known}"]
+    return [*notes, f"multiply-adds of a {turn}: {known}"]
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1) -> str:
@@ -98,19 +83,16 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1) 
 
 def text(opt: CyclicOptimizer) -> str:
     """A table in plain text."""
-    cells = (row.cells(j) for j, row in enumerate(rows(opt)))
-    return "\n".join([head(opt), table(HEAD, cells, 2), *cost(opt)])
+    return "\n".join([_head(opt), table(HEAD, _rows(opt), 2), *_notes(opt)])
 
 
 def html(opt: CyclicOptimizer) -> str:
     """The same table in HTML; it takes its colours from the page around it."""
     top = "".join(f'<th scope="col">{name}</th>' for name in HEAD)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row.cells(j)) + "</tr>"
-        for j, row in enumerate(rows(opt))
-    )
-    words = "<br>".join(escape(line) for line in cost(opt))
+    rows = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in _rows(opt)]
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    words = "<br>".join(map(escape, _notes(opt)))
     return (
-        f"<div><table><caption><b>{escape(head(opt))}</b></caption><thead><tr>{top}</tr></thead>"
+        f"<div><table><caption><b>{escape(_head(opt))}</b></caption><thead><tr>{top}</tr></thead>"
         f"<tbody>{body}</tbody></table><p>{words}</p></div>"
     )

@@ -89,6 +89,9 @@ class ClosureLoss:
         self._forget()
         return loss, grads
 
+    def undo(self) -> None:
+        """What the closure did cannot be undone."""
+
     def _forget(self) -> None:
         for p in self._net.parameters.values():
             p.grad = None
