@@ -6,8 +6,8 @@ per block). For LeNet also PAGE and VRO-CCD on small batches. For LeNet and a sm
 by hand too: it makes the same calls of torch as an exact cycle and nothing else. What it takes over
 SGD is the price of so many calls; what SCCD takes over the loop is our own. "/ours" compares with
 our own engine moving one block, in the same mode: SGD, or PAGE for VRO-CCD. Next to the times: the
-ratio that the multiply-add count predicts, and peak memory. On CUDA also captured, and captured
-with compiled stages.
+ratio that the multiply-add count predicts, the calls of Python functions (which have no noise), and
+peak memory. On CUDA also captured, and captured with compiled stages.
 
 Times are medians over repeats that visit the contestants in turn; only ratios mean anything on a
 shared CPU.
@@ -19,6 +19,7 @@ shared CPU.
 from __future__ import annotations
 
 import json
+import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -144,7 +145,8 @@ def measure(name: str, device: str, repeats: int | None, size: int | None) -> li
             "model": name, "batch": size, "step": label, "ms": 1e3 * times[label],
             "vs torch SGD": times[label] / times["torch SGD"],
             "vs ours": times[label] / times[same],
-            "multiply-adds": predicted[label], "memory vs torch SGD": memory.get(label),
+            "multiply-adds": predicted[label], "python calls": calls(steps[label]),
+            "memory vs torch SGD": memory.get(label),
         })  # fmt: skip
     return rows
 
@@ -226,6 +228,22 @@ def timed(
     # A captured step allocates in its graph's own pool, where this does not see it.
     memory = {k: v / base for k, v in peaks.items() if "captured" not in k}
     return found, memory
+
+
+def calls(step: Step) -> int:
+    """How many Python functions a step calls, torch's own among them."""
+    found = 0
+
+    def count(frame: Any, event: str, arg: Any) -> None:
+        nonlocal found
+        found += event == "call"
+
+    sys.setprofile(count)
+    try:
+        step()
+    finally:
+        sys.setprofile(None)
+    return found
 
 
 def device_name(device: str) -> str:
