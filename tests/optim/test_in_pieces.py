@@ -1,0 +1,67 @@
+"""A block updated in pieces, a tensor for each parameter, goes where one vector leads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from test_multi_step import build, data, epoch
+from torch import nn
+
+from cyclade.optim import SCCD, VROCCD
+from cyclade.optim.multi_step import MultiStep
+from cyclade.regularisers import L1
+
+
+@pytest.mark.parametrize(
+    ("cls", "options", "expected"),
+    [(SCCD, {}, True), (SCCD, {"clip_norm": 1.0}, True), (SCCD, {"adagrad_norm": 0.5}, True),
+     (SCCD, {"momentum": 0.9}, False), (SCCD, {"clip_total_norm": 1.0}, False),
+     (SCCD, {"precondition": "adam"}, False), (SCCD, {"no_decay": "biases"}, False),
+     (SCCD, {"reg": L1(0.1)}, False), (SCCD, {"lr": torch.tensor(0.1)}, False),
+     (VROCCD, {"b": 8}, False)], ids=str,
+)  # fmt: skip
+def test_only_plain_eager_steps_are_made_in_pieces(cls: Any, options: Any, expected: bool) -> None:
+    model = nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 3))
+    opt = cls(model, F.cross_entropy, **{"lr": 0.1, "weight_decay": 0.1, **options})
+    opt.step(torch.randn(20, 6), torch.randint(0, 3, (20,)))
+    assert opt.runner.in_pieces() == (set(range(opt.net.m)) if expected else set())
+
+
+def test_none_are_where_rates_lie_on_the_device() -> None:
+    x, y = data("cpu")
+    _, opt = build(SCCD, "cpu", order="forward")
+    MultiStep(opt, x, y).run(*epoch(SCCD, 0))
+    assert opt.runner.in_pieces() == set()
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.01])
+@pytest.mark.parametrize(
+    "norms", [{}, {"clip_norm": 0.1}, {"clip_norm": 100.0}, {"adagrad_norm": 0.2},
+              {"adagrad_norm": 0.2, "clip_norm": 0.1}], ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("order", ["forward", "shuffled", "greedy"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_eager_steps_in_pieces_have_the_bits_of_vectors(
+    dtype: torch.dtype, order: str, decay: float, norms: dict[str, float]
+) -> None:
+    found = []
+    for in_pieces in (True, False):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 4), nn.Linear(4, 3)).to(
+            dtype
+        )
+        x, y = torch.randn(20, 6, dtype=dtype), torch.randint(0, 3, (20,))
+        opt = SCCD(
+            model, F.cross_entropy, lr=0.3, weight_decay=decay, blocks="layers", order=order,
+            **norms,
+        )  # fmt: skip
+        for k in range(4):
+            if k == 1:
+                assert opt.runner.in_pieces() == {0, 1, 2}
+                opt.runner.in_pieces = opt.runner.in_pieces if in_pieces else frozenset
+            opt.step(x, y)
+        found.append([p.detach() for p in model.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
