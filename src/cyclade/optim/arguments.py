@@ -80,12 +80,13 @@ def check_model(model: Any, precondition: str | None) -> nn.Module:
     if not isinstance(model, nn.Module):
         hint = ": give the model itself, not model.parameters()" if hasattr(model, "send") else ""
         raise TypeError(f"model must be an nn.Module, got {type(model).__name__}{hint}")
+    found: nn.Module = model
     inner: Any = model
     while isinstance(inner, nn.Module):
-        model = inner
-        ddp = isinstance(model, nn.parallel.DistributedDataParallel)
-        inner = model.module if ddp else getattr(model, "_orig_mod", None)
-    for name, p in model.named_parameters():
+        found = inner
+        ddp = isinstance(found, nn.parallel.DistributedDataParallel)
+        inner = found.module if ddp else getattr(found, "_orig_mod", None)
+    for name, p in found.named_parameters():
         if type(p).__name__ == "DTensor":  # FSDP2's `fully_shard`, tensor parallelism
             raise ValueError(
                 f"{name} is a DTensor (fully_shard, or tensor parallelism), of which a rank has a "
@@ -97,7 +98,7 @@ def check_model(model: Any, precondition: str | None) -> nn.Module:
                 f"{name} is complex, for which precondition={precondition!r} is not defined: use "
                 "precondition=None, or keep real and imaginary parts as two real parameters"
             )
-    return model
+    return found
 
 
 def check_loss(loss_fn: Any, model: nn.Module) -> None:

@@ -43,7 +43,7 @@ from cyclade.optim.proof.routes import ProofReport, Routes
 from cyclade.optim.ranks.distributed import GlobalBatch, ranks_of
 from cyclade.optim.runner import CycleRunner
 from cyclade.optim.stages.preserve import in_turn
-from cyclade.optim.state import BlockState, Resumable
+from cyclade.optim.state import BlockState, check_state, restore_dtypes
 from cyclade.regularisers import Regulariser
 from cyclade.sampling.orders import Order, OrderName, as_order
 
@@ -53,13 +53,13 @@ if TYPE_CHECKING:
 _DEAR = 3.0  # SGD steps; a cycle that costs more is warned about
 
 
-class CyclicOptimizer(Resumable):
+class CyclicOptimizer(torch.optim.Optimizer):
     """Block after block, each along its exact gradient at the partly updated point, on one batch.
 
     The base of `SCCD`, `VROCCD`, `VRCCD`, `PAGE` and `SGD`, which see for the parameters.
     """
 
-    name = "cyclic"
+    name: ClassVar[str] = "cyclic"
     one_block = False
     one_at_a_time = False  # moves one block a step
     visit_steps: int | None = None  # steps in a row on the block that alone has Adam's state
@@ -76,9 +76,11 @@ class CyclicOptimizer(Resumable):
         cls.__signature__ = signature_of(cls)
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
-        """Refuse options that there are not, by name."""
+        """Refuse options that there are not, by name; remember the others."""
         check_names(cls.__name__, options, cls.__signature__)
-        return super().__new__(cls, *args, **options)
+        self = super().__new__(cls)
+        self.__dict__["_given"] = (args, options)
+        return self
 
     def __init__(
         self, model: nn.Module, loss_fn: Loss | None = None,
@@ -408,11 +410,57 @@ class CyclicOptimizer(Resumable):
                 )
             )
 
+    # ------------------------------------------------------------------- saving, loading, copying
+
+    def __reduce__(self) -> Any:
+        """Copied and pickled as its arguments (the model among them) and its state."""
+        args, options = self.__dict__["_given"]
+        options = {name: value for name, value in options.items() if name != "process_group"}
+        return _built_again, (type(self), args, options, self.state_dict())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything: per-block tensors, counters, the order's generator and the tape."""
+        state = super().state_dict()
+        blocks: list[list[str]] | None = None
+        counters: dict[str, Any] = {"draws": 0, "measured": None, "trail": {}}
+        if self._runner is not None:
+            blocks = [list(block.params) for block in self.net.blocks]
+            counters = self._runner.state()
+        held = {k: sorted(map(str, values)) for k, values in state["state"].items() if values}
+        state["cyclade"] = {
+            "method": self.name, "blocks": blocks, "held": held, **counters, **self._turns.state(),
+            **self._rule.state(),
+        }  # fmt: skip
+        return state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on exactly where `state_dict` was taken."""
+        own = check_state(self, state_dict)
+        super().load_state_dict({k: state_dict[k] for k in ("state", "param_groups")})
+        for group in self.param_groups:  # older states do not know it
+            group.setdefault("adagrad_norm", None)
+        restore_dtypes(self, state_dict)
+        self._turns.load(own)
+        self._rule.load(own)
+        blocks = self.net.blocks  # where the state is from before the first batch
+        if own["blocks"] is not None:
+            blocks = self.partitioning.saved(self.net.chain, own["blocks"])
+        elif self._runner is None:
+            return
+        self._arrange(blocks)
+        self.runner.load(own)
+
     def _warn_once(self, warning: Warning) -> None:
         kind = type(warning).__name__
         if kind not in self._warned:
             self._warned.add(kind)
             warn_user(warning)
+
+
+def _built_again(cls: Any, args: Any, options: Any, state: dict[str, Any]) -> CyclicOptimizer:
+    optimizer: CyclicOptimizer = cls(*args, **options)
+    optimizer.load_state_dict(state)
+    return optimizer
 
 
 CyclicOptimizer.__signature__ = signature_of(CyclicOptimizer)

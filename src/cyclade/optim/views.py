@@ -17,7 +17,7 @@ HEAD = ("block", "name", "parameters", "cost", "lr")
 def _rows(opt: CyclicOptimizer) -> list[tuple[str, ...]]:
     """The cells of each block; its cost is the share of an SGD step's multiply-adds."""
     net, costs = opt.net, opt.partitioning.block_costs(opt.net.blocks)
-    out = []
+    out: list[tuple[str, ...]] = []
     for j, block in enumerate(net.blocks):
         size = sum(p.numel() for p in net.block_parameters(j))
         rates = {float(opt.param_groups[i]["lr"]) for i in block.groups}
