@@ -44,7 +44,7 @@ class BlockState:
 
 
 def check_state(opt: Any, state_dict: dict[str, Any]) -> dict[str, Any]:
-    """What was saved beside the state that torch saves; refused unless it is of `opt`, and whole."""
+    """What was saved beside the state that torch saves; refused unless it is of `opt` and whole."""
     own: dict[str, Any] | None = state_dict.get("cyclade")
     if own is None:
         raise ValueError(f"this is not a state_dict of {type(opt).__name__}: no 'cyclade' in it")
