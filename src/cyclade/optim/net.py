@@ -231,10 +231,10 @@ def unflatten(flat: Tensor, shapes: Sequence[torch.Size]) -> list[Tensor]:
 
 
 class Pieces(list[Tensor]):
-    """A vector of one block as a list, one tensor for each parameter.
+    """A gradient of one block as a list, one tensor for each parameter; the roundings of a vector.
 
-    It has the arithmetic of a plain step, x − η g and then u / (1 + η wd), with the roundings of a
-    vector. So a block need not be copied into one vector and back.
+    With `LiveBlock` it has the arithmetic of a plain step, x − η g and then u / (1 + η wd). So a
+    block need not be copied into one vector and back.
     """
 
     def __mul__(self, scale: Any) -> Pieces:
@@ -242,16 +242,22 @@ class Pieces(list[Tensor]):
 
     __rmul__ = __mul__
 
-    def __sub__(self, other: Pieces) -> Pieces:
-        return Pieces(torch._foreach_sub(self, other))
-
-    def __truediv__(self, number: Any) -> Pieces:
-        return Pieces(torch._foreach_div(self, number))
-
     def norm(self) -> Tensor:
         """The norm of the vector."""
         norm: Tensor = flatten(self).norm()
         return norm
+
+
+class LiveBlock(list[Tensor]):
+    """The parameters of one block where they lie: the block moves as it is computed with."""
+
+    def __sub__(self, move: Pieces) -> LiveBlock:
+        torch._foreach_sub_(self, move)
+        return self
+
+    def __truediv__(self, number: Any) -> LiveBlock:
+        torch._foreach_div_(self, number)
+        return self
 
 
 class LivePoint:
@@ -267,14 +273,14 @@ class LivePoint:
         """A copy of block j."""
         return flatten(self._params[j])
 
-    def pieces(self, j: int) -> Pieces:
+    def block(self, j: int) -> LiveBlock:
         """Block j where it lies."""
-        return Pieces(self._params[j])
+        return LiveBlock(self._params[j])
 
-    def set(self, j: int, u: Tensor | Pieces) -> None:
-        """Write block j into the parameters."""
-        values = u if isinstance(u, Pieces) else unflatten(u, self._shapes[j])
-        torch._foreach_copy_(self._params[j], values)
+    def set(self, j: int, u: Tensor | LiveBlock) -> None:
+        """Write block j into the parameters, unless it was moved there."""
+        if isinstance(u, Tensor):
+            torch._foreach_copy_(self._params[j], unflatten(u, self._shapes[j]))
 
     def copy(self) -> FlatPoint:
         """The same value in storage of its own."""

@@ -84,7 +84,7 @@ class StagedSweep:
     def get(self, j: int) -> Any:
         """Block j: a copy, or where it lies if its gradient is in pieces."""
         point: Any = self._point
-        return point.pieces(j) if j in self._in_pieces else point.get(j)
+        return point.block(j) if j in self._in_pieces else point.get(j)
 
     def set(self, j: int, u: Any) -> None:
         """Move block j; what was computed beyond its first stage is no longer true."""
