@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cyclade import L0, L1, Box, LHalf, NonNegative, minimize
+from cyclade import L0, L1, Box, LHalf, NonNegative, Regulariser, minimize
 
 
 def quadratic(**options: Any) -> Any:
@@ -151,3 +151,52 @@ def test_a_sampling_method_that_diverges_names_a_wrong_gradient(method: str) -> 
     assert not res.success
     assert "diverged" in res.message
     assert "Check that jac is the gradient of fun" in res.message
+
+
+class Absolute(Regulariser):
+    """A user's λ‖u‖₁ whose prox shrinks by `factor` times too much, or whose distance is zero."""
+
+    def __init__(self, lam: float, factor: float, claims: bool = False) -> None:
+        self.lam, self.factor, self.claims = lam, factor, claims
+
+    def value(self, u: Any) -> float:
+        return self.lam * float(abs(u).sum())
+
+    def _prox(self, u: Any, t: Any) -> Any:
+        return L1(self.factor * self.lam).prox(u, t)
+
+    def _distance(self, u: Any, v: Any, w: Any) -> float:
+        return 0.0 if self.claims else L1(self.lam).distance(u, v, w)
+
+
+@pytest.mark.parametrize("method", ["P-CCD", "VRO-CCD", "PAGE"])
+@pytest.mark.parametrize(
+    ("factor", "claims", "words"),
+    [
+        (1.0, False, ""),
+        (0.0, True, "distance says that x is stationary to 0, but a prox step"),
+        (0.0, False, "contradicts itself"),
+        (0.9, False, "prox does not minimise value"),
+        (1.1, False, "prox does not minimise value"),
+        (2.0, True, "contradicts itself"),
+    ],
+)
+def test_a_users_regulariser_must_agree_with_itself(
+    method: str, factor: float, claims: bool, words: str
+) -> None:
+    rng = np.random.default_rng(0)
+    A, y = rng.standard_normal((60, 12)), rng.standard_normal(60)
+    res = minimize(
+        lambda x, i=slice(None): float(0.5 * np.mean((A[i] @ (x["W"] - x["b"]) - y[i]) ** 2)),
+        {"W": np.zeros(12), "b": np.full(12, 0.1)},
+        jac=lambda x, i=slice(None): {
+            name: sign * A[i].T @ (A[i] @ (x["W"] - x["b"]) - y[i]) / len(y[i])
+            for name, sign in (("W", 1), ("b", -1))
+        },
+        reg={"W": Absolute(0.1, factor, claims), "b": L1(1.0)}, n=60, method=method,
+        max_cycles=400,
+    )  # fmt: skip
+    assert res.success == (words == ""), res.message
+    assert words in res.message
+    assert res.success or "the regulariser of block 'W', contradicts itself" in res.message
+    assert not claims or res.status == "wrong_regulariser"

@@ -306,7 +306,8 @@ def _setup(
     )  # fmt: skip
     return Setup(
         oracle, reg, steps, sampler, turns, sample, chosen.resample, turns.visits_all, guarded,
-        check_gradient=smooth.gradient_check(sample), alike=agreed, calls=smooth.oracle.calls,
+        check_gradient=smooth.gradient_check(sample), check_regulariser=problem.wrong_regulariser,
+        alike=agreed, calls=smooth.oracle.calls,
     )  # fmt: skip
 
 

@@ -202,28 +202,30 @@ def slope_along(
     >>> abs(found.value - 1.0) < 8 * found.error < 1e-6
     True
     """
-    lengths = [length * eps**power for power in powers]
-    slopes, floors = [], []
-    for h in lengths:
-        ahead, behind = phi(h), phi(-h)
-        slopes.append((ahead - behind) / (2 * h))
-        floors.append(8 * eps * max(abs(ahead), abs(behind)) / h)
+    slopes = [_central_slope(phi, length * eps**power, eps) for power in powers]
     best = Slope(math.nan, math.inf)
-    for i in range(1, len(lengths) - 1):
-        near = [abs(slopes[i] - slopes[i - 1]), abs(slopes[i] - slopes[i + 1]), floors[i]]
-        error = max(near)
+    for before, slope, after in zip(slopes, slopes[1:], slopes[2:], strict=False):
+        misses = [abs(slope.value - near.value) for near in (before, after)]
+        error = max(*misses, slope.error)
         if math.isfinite(error) and error < best.error:
-            best = Slope(slopes[i], error)
+            best = Slope(slope.value, error)
     return best
 
 
+def _central_slope(phi: Callable[[float], float], h: float, eps: float) -> Slope:
+    """φ'(0) by one difference; its error is what rounding makes of it."""
+    ahead, behind = phi(h), phi(-h)
+    return Slope((ahead - behind) / (2 * h), 8 * eps * max(abs(ahead), abs(behind)) / h)
+
+
 def noise_along(phi: Callable[[float], float], length: float, eps: float) -> float:
-    """The relative error of values of φ near 0, at least `eps`, from differences of fourth order.
+    """The relative error of values of φ near 0, at least `eps`, from differences of sixth order.
 
     Those of a smooth φ vanish beside its noise, and that of single precision is seen whatever the
-    type of the values. Points are taken on either side of 0, where φ may have a kink, and at two
-    distances, since neighbours may differ by less than rounding; further apart where some are
-    equal.
+    type of the values. (Differences of fourth order do not vanish at the longer distances: they
+    would call curvature noise.) Points are taken on either side of 0, where φ may have a kink, and
+    at two distances, since neighbours may differ by less than rounding; further apart where some
+    are equal.
 
     Example
     -------
@@ -235,8 +237,8 @@ def noise_along(phi: Callable[[float], float], length: float, eps: float) -> flo
     noise = scale = 0.0
     for power in (1 / 4, 1 / 6, 1 / 8):
         h = length * eps**power
-        sides = np.array([[phi(sign * k * h) for k in range(1, 8)] for sign in (-1, 1)])
-        variances = np.mean(np.diff(sides, 4) ** 2, axis=1) / 70  # Var Δ⁴ = (8 over 4) Var
+        sides = np.array([[phi(sign * k * h) for k in range(1, 10)] for sign in (-1, 1)])
+        variances = np.mean(np.diff(sides, 6) ** 2, axis=1) / 924  # Var Δ⁶ = (12 over 6) Var
         noise, scale = max(noise, math.sqrt(float(np.min(variances)))), float(np.max(abs(sides)))
         if power < 1 / 4 and np.all(np.diff(sides) != 0):
             break
@@ -258,6 +260,8 @@ def contradiction_along(
     arithmetic, `eps`, until a contradiction makes it worth measuring.
     """
     with np.errstate(all="ignore"):
+        if not _central_slope(phi, length * eps ** (1 / 3), eps).contradicts(claimed, size, eps):
+            return None, eps  # the ordinary case, for two values
         found = slope_along(phi, length, eps, powers)
         if not found.contradicts(claimed, size, eps):
             return None, eps
@@ -304,13 +308,18 @@ def contradiction(
     x: Any,
     gradient: Sequence[Array],
     rng: np.random.Generator,
-    block: int | None = None,
+    blocks: Sequence[int] | None = None,
 ) -> Contradiction | None:
     """How `gradient` (by blocks) contradicts the values of f around the point x, or None.
 
-    Two random directions through x, in `block` only or in all blocks, must both contradict it.
+    Two random directions through x, in `blocks` only or in all of them, must both contradict it.
     """
-    blocks = range(x.layout.m) if block is None else [block]
+    names, where = x.layout.names, "a random direction"
+    if blocks is None:
+        blocks = range(len(names))
+    elif len(names) > 1:
+        where += f" of block {', '.join(repr(names[j]) for j in blocks[:3])}"
+        where += " …" if len(blocks) > 3 else ""
     eps = rounding_unit(x.leaves[0])
     length = 1.0 + math.sqrt(sum(norm2(x.get(j)) for j in blocks))
     found = None
@@ -326,7 +335,73 @@ def contradiction(
 
         claimed = unit * sum(float((gradient[j] * v[j]).sum()) for j in blocks)
         size = unit * math.sqrt(sum(norm2(gradient[j] * v[j]) for j in blocks))
-        found, _ = contradiction_along(phi, claimed, size, length, eps, "a random direction")
+        found, _ = contradiction_along(phi, claimed, size, length, eps, where)
         if found is None:
             return None
     return found
+
+
+def contradiction_by_blocks(
+    value: Callable[[Any], float],
+    x: Any,
+    gradient: Sequence[Array],
+    rng: np.random.Generator,
+    most: int = 8,
+) -> Contradiction | None:
+    """How one block of `gradient`, or one of at most so many groups, contradicts the values of f.
+
+    A gradient that lies between the slopes at a kink yields to one that contradicts outright. In a
+    direction of all blocks the error of one would hide behind the size of the others.
+    """
+    found, m = None, x.layout.m
+    for group in np.array_split(np.arange(m), min(m, most)):
+        one = contradiction(value, x, gradient, rng, group.tolist())
+        if one is not None and not one.between:
+            return one
+        found = found or one
+    return found
+
+
+FRACTIONS = (1.0, -1.0, 1 / 8, -1 / 8, 1 / 64, -1 / 64, 1 / 512, -1 / 512)
+
+
+def prox_error(reg: Any, u: Array, v: Array, t: float, tol: float) -> str:
+    """How the prox, value and distance of a regulariser contradict each other at u; else "".
+
+    u is said to be stationary to `tol` where f has the gradient `v`. A prox step of length t from
+    there ends at a z that minimises h(z) = r(z) + ‖z − (u − t v)‖² / (2t): neither u nor
+    u − t v may do better, nor points on the lines from z to that and to zero. And z is u, up to
+    the distance that is claimed: for a convex r the step over t is no longer.
+
+    Example
+    -------
+    >>> from cyclade.regularisers import L1
+    >>> prox_error(L1(1.0), np.array([2.0]), np.array([-1.0]), 0.5, 1e-6)
+    ''
+    >>> prox_error(L1(1.0), np.array([2.0]), np.array([0.0]), 0.5, 1e-6)[:47]
+    'distance says that x is stationary to 1, but a '
+    """
+    ahead = u - t * v
+    z, root = reg.prox(ahead, t), math.sqrt(t)
+    rounding = math.sqrt(rounding_unit(u))
+    moved, claimed = math.sqrt(norm2(z - u)) / root, float(reg.distance(u, v, t))
+    slack = 2.0 * (tol * max(1.0, root) + rounding * math.sqrt(norm2(u)) / root)
+    if reg.convex and not moved <= 2.0 * claimed + slack:
+        return (
+            f"distance says that x is stationary to {claimed / root:.3g}, but a prox step of "
+            f"length {t:.3g} moves it by {moved * root:.3g}"
+        )
+    if moved <= slack:
+        z = u  # of which F is known to be finite
+    best = reg.value(z) + norm2(z - ahead) / (2 * t)
+    if not math.isfinite(best):  # rounding may put z out of a domain: F at x says if x is
+        return ""
+    near = [z + a * way for way in (ahead - z, z) for a in FRACTIONS]
+    for rival in (u, ahead, *near):
+        there = reg.value(rival) + norm2(rival - ahead) / (2 * t)
+        if there < best - 2.0 * slack * slack - 1e3 * rounding**2 * (abs(best) + abs(there)):
+            return (
+                f"prox does not minimise value(z) + |z - u|^2 / (2 t): with t = {t:.3g} that is "
+                f"{best:.8g} at its answer, and {there:.8g} at another z"
+            )
+    return ""

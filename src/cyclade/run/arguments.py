@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cyclade._arrays import Array, all_finite, array_namespace, kind
+from cyclade._arrays import Array, all_finite, array_namespace, kind, largest_entry
 from cyclade._checks import (
     as_float,
     function,
@@ -24,7 +24,7 @@ from cyclade._checks import (
     whole_number,
 )
 from cyclade.blocks import Layout, Point
-from cyclade.certificates import Contradiction, contradiction
+from cyclade.certificates import Contradiction, contradiction_by_blocks, prox_error
 from cyclade.files.objects import as_numpy, fingerprint, stable_repr
 from cyclade.methods import Method
 from cyclade.oracles.autograd import Autograd
@@ -120,6 +120,25 @@ class Objective:
         """The number of terms."""
         return 1.0 if self.source is None else self.source.n
 
+    def wrong_regulariser(
+        self, x: Point, gradient: list[Any], metric: Callable[[int], Any], tol: float
+    ) -> str:
+        """What is wrong with a regulariser that the user wrote, by what it says at x; else ""."""
+        whole = slice(None)
+        for i, (name, shape) in enumerate(
+            zip(self.user_layout.names, self.user_layout.block_shapes, strict=True)
+        ):
+            j, index, reg = i, whole, self.regs.regs[min(i, len(self.regs) - 1)]
+            if isinstance(reg, Joined):
+                j, (index, _, reg) = 0, reg.parts[i]
+            t = 1.0 / largest_entry(metric(j))
+            if type(reg).__module__.startswith("cyclade.") or not 0.0 < t < math.inf:
+                continue
+            u, v = (a[index].reshape(shape) for a in (x.get(j), gradient[j]))
+            if wrong := prox_error(reg, u, v, t, tol):
+                return f"{reg!r}, the regulariser of block {name!r}, contradicts itself: {wrong}"
+        return ""
+
 
 def as_problem(
     fun: Any, x0: Any, blocks: Any, reg: Any, method: Method, derivatives: tuple[Any, Any, Any],
@@ -213,7 +232,7 @@ class SmoothPart:
         def value(x: Point) -> float:
             return float(self.oracle.sweep(x, sample).value())
 
-        return lambda x, gradient: contradiction(value, x, gradient, rng)
+        return lambda x, gradient: contradiction_by_blocks(value, x, gradient, rng)
 
 
 def smooth_part(
@@ -385,18 +404,15 @@ def check_start(oracle: Any, x: Point, sample: Sample, check_grad: bool) -> None
 
 
 def _check_gradient_at_x0(oracle: Any, x: Point, sample: Sample, gradient: list[Any]) -> None:
-    """`check_grad`: differences of values along random directions, in all of x and by blocks."""
-    rng = np.random.default_rng(0)
-    m = x.layout.m
-    some = range(m) if m <= 32 else np.sort(rng.choice(m, 32, replace=False)).tolist()
-    for block in (None, *some):
-        found = contradiction(
-            lambda there: float(oracle.sweep(there, sample).value()), x, gradient, rng, block
-        )
-        if found is not None:
-            where = "" if block is None else f" in block {x.layout.names[block]!r}"
-            what = "fun has a kink, or jac" if found.kink else "jac"
-            raise ValueError(f"{what} is not the gradient of fun{where}: at x0, {found.evidence}")
+    """`check_grad`: differences of values along random directions, block by block."""
+
+    def value(there: Point) -> float:
+        return float(oracle.sweep(there, sample).value())
+
+    found = contradiction_by_blocks(value, x, gradient, np.random.default_rng(0), most=32)
+    if found is not None:
+        what = "fun has a kink, or jac" if found.kink else "jac"
+        raise ValueError(f"{what} is not the gradient of fun: at x0, {found.evidence}")
 
 
 def as_carried(

@@ -62,6 +62,7 @@ class Result:
         Why the run stopped, in a word: "stationary" (tol or rtol was reached), "small_change"
         (change_tol was), "still" (no block moves any more), "max_cycles", "max_samples",
         "max_seconds", "callback", "interrupted", "wrong_gradient" (values of fun contradict it),
+        "wrong_regulariser" (value, prox and distance of one of your own do not fit),
         "no_step" (no step along the gradient has a value, or the gradient turned NaN), "diverged",
         "unbounded" or "stream_ended".
     message:

@@ -49,6 +49,7 @@ class Setup:
     guarded: bool = False  # whether η may be halved when F rises
     cut: tuple[str, str] | None = None  # a status and words, if the run ends before it begins
     check_gradient: Callable[[Point, list[Any]], Contradiction | None] | None = None
+    check_regulariser: Callable[[Point, list[Any], Any, float], str] | None = None
     measure: Callable[[Point], Evaluation] | None = None  # in place of dist(∂F, 0) from the oracle
     iterate: Callable[[State], Iterator[State]] | None = None  # in place of `core.iterate`
     ready: Callable[[], bool] | None = None  # whether the samples of another cycle are there
@@ -343,6 +344,15 @@ class Runner:
         check = self.setup.check_gradient
         return None if check is None else check(x, self.evaluate(x).gradient)
 
+    def _wrong_regulariser(self, x: Point) -> str:
+        """What is wrong with a regulariser that the user wrote, if it contradicts itself at x."""
+        check, limits = self.setup.check_regulariser, self.limits
+        if check is None:
+            return ""
+        tol = max(limits.tol or 0.0, limits.change_tol or 0.0)
+        tol = max(tol, (limits.rtol or 0.0) * self.carried.first_dist)
+        return check(x, self.evaluate(x).gradient, self._steps.metric, tol)
+
     def _retreat(self, why: str) -> Seen:
         """Back to the best iterate with smaller steps."""
         state, best = self.state, self._best()
@@ -423,13 +433,15 @@ class Runner:
             self._succeed("small_change", seen, message)
 
     def _succeed(self, status: str, seen: Seen, message: str) -> NoReturn:
-        """End in success, unless values of f around x contradict the gradient.
+        """End in success, unless values of f contradict the gradient, or r contradicts itself.
 
         At a kink they do not where f rises on both sides faster than the gradient says.
         """
         wrong = self._contradiction(seen.x)
         if wrong is not None and not wrong.between:
             raise Ended("wrong_gradient", seen.x, False, str(wrong))
+        if words := self._wrong_regulariser(seen.x):
+            raise Ended("wrong_regulariser", seen.x, False, words)
         raise Ended(status, seen.x, True, message)
 
     def _may_move(self, seen: Seen) -> bool:
@@ -460,7 +472,7 @@ class Runner:
             self._succeed("still", seen, f"still: no block moves any more; {dist}")
         before = ", before the tolerance" if self.limits.tolerant else ""
         message = f"no block moves any more in this precision{before}: {dist}"
-        wrong = self._contradiction(seen.x)
+        wrong = self._contradiction(seen.x) or self._wrong_regulariser(seen.x)
         raise Ended("still", seen.x, False, f"{message}; {wrong}" if wrong else message)
 
     def _spent(self) -> tuple[str, str] | None:
@@ -486,7 +498,7 @@ class Runner:
         (status, message), rule, tolerant = spent, self.carried.rule, self.limits.tolerant
         x = seen.x if rule.x is None else rule.x
         message += " before the tolerance" * tolerant + f"; {rule.name} is returned"
-        wrong = self._contradiction(x) if tolerant else None  # which may be why
+        wrong = tolerant and (self._contradiction(x) or self._wrong_regulariser(x))  # may be why
         raise Ended(status, x, not tolerant, f"{message}; {wrong}" if wrong else message)
 
     def _best(self, otherwise: Point | None = None) -> Point:
