@@ -37,7 +37,8 @@ ROOMS = {  # files, and the tests that should notice: the quick ones first
     ),
     "run": (
         ["cyclade/run"],
-        ["test_run.py", "test_result.py", "test_returned_iterate.py",
+        ["test_run.py", "test_result.py", "test_returned_iterate.py", "test_certificates.py",
+         "test_bad_input.py", "test_better_steps.py", "test_minimize.py",
          "test_minimize_checkpoint.py"],
     ),
     "steps": (

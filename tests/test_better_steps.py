@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from cyclade import L1, MCP, Backtracking, Box, Fixed, Matrix, NonNegative, minimize
+from cyclade import L1, MCP, Backtracking, Box, Fixed, Layout, Matrix, NonNegative, minimize
 from cyclade.run.extrapolation import Anderson
+from cyclade.steps.expected import expected_smoothness
 from cyclade.steps.scaling import equilibrate
 
 RNG = np.random.default_rng(0)
@@ -240,3 +242,26 @@ def test_steps_objects_and_their_checks() -> None:
         Backtracking([1.0], scaled=1)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"Lambda\[0\] must be positive"):
         Fixed([-1.0])
+
+
+def test_smoothness_of_terms_is_that_of_batches_scaled_up() -> None:
+    """L² is the square of the mean curvature, and the variance of single terms around it."""
+
+    class Quadratics:
+        """The terms ½ h_i x², of which a batch is the mean h."""
+
+        def sweep(self, x: Any, sample: Any) -> Any:
+            return SimpleNamespace(hvp=lambda j, v: sample * v)
+
+        def evaluate(self, x: Any, sample: Any) -> Any:
+            return 0.0, [sample * x.get(0)]
+
+    x = Layout.of(np.ones(1), None).point(np.ones(1))
+    for means, size, n, variance in [
+        ([1.0, 3.0], 1, np.inf, 2 * 1.0),  # two of very many terms: the factor 2/(2 − 1)
+        ([1.0, 3.0, 8.0], 1, np.inf, 1.5 * 26 / 3),
+        ([1.5, 6.5], 2, 4, 2 * 2 * 1.5 * 6.25),  # two pairs of four terms: (4 − 1)/(4 − 2) too
+    ]:
+        found = expected_smoothness(Quadratics(), x, means, size, n, np.random.default_rng(0))
+        assert found.curvature[0] == pytest.approx(np.mean(means))
+        assert found.L[0] == pytest.approx(np.sqrt(np.mean(means) ** 2 + variance))

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from cyclade import Result, minimize
+from cyclade.run.result import LABELS
 
 mpl.use("Agg")
 H = np.diag([1.0, 4.0, 9.0])
@@ -54,7 +55,25 @@ def test_the_picture_shows_the_history(result: Result, against: str) -> None:
     np.testing.assert_array_equal(y, result.history["dist"])
     above = left.lines[0].get_ydata()
     assert np.nanmin(above) > 0  # what a logarithm can show
+    assert [axis.get_ylabel() for axis in (left, right)] == ["F − best F", "dist(∂F, 0)"]
+    assert [axis.get_title() for axis in (left, right)] == ["P-CCD", "a tolerance was reached"]
+    assert {axis.get_xlabel() for axis in (left, right)} == {LABELS[against]}
     plt.close("all")
+
+
+@pytest.mark.parametrize(
+    ("x", "shown"),
+    [
+        (np.arange(6.0), "x: [0. 1. 2. 3. 4. 5.]"),
+        (np.zeros(7), "x: array of shape (7,)"),
+        (np.zeros((2, 1)), "x: array of shape (2, 1)"),
+        ({"W": np.zeros((2, 3)), "b": [np.zeros(1)]}, "x: dict of W array of shape (2, 3), b list"),
+    ],
+)
+def test_short_points_are_shown_and_long_ones_by_their_shape(
+    result: Result, x: object, shown: str
+) -> None:
+    assert shown in str(replace(result, x=x))
 
 
 def test_it_draws_where_it_is_told(result: Result) -> None:

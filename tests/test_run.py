@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cyclade import minimize
+from cyclade import FiniteSum, minimize
+from cyclade.methods import as_method, make_sampler
+from cyclade.run.arguments import looks
 from cyclade.run.stopping import EveryCycles, EverySamples
 
 
@@ -52,3 +54,18 @@ def test_a_minibatch_that_moves_nothing_does_not_end_the_run(method: str) -> Non
     )  # fmt: skip
     assert res.cycles == 200
     assert res.fun < fun(np.zeros(2), np.arange(400))
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "cycles"),
+    [
+        ("P-CCD", {}, 10),
+        ("SCCD", {"b": 10}, 100),  # a pass over the terms
+        ("PAGE", {"b": 100, "b_small": 10, "p": 0.1}, 36),  # 10 + 0.9 · 20 terms a cycle
+        ("SGD", {"b": 1000}, 1),
+    ],
+)
+def test_F_is_evaluated_about_once_a_pass(method: str, options: Any, cycles: int) -> None:
+    chosen = as_method(method, True, **options)
+    sampler = make_sampler(chosen, FiniteSum(1000), **chosen.batches)
+    assert looks(None, chosen, sampler, np.random.default_rng(0)) == EveryCycles(cycles)

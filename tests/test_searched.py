@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from cyclade import L1, minimize
+from cyclade.regularisers import per_block
+from cyclade.sampling import ALL
 from cyclade.steps import Searched
 from cyclade.steps.searched import SLACK, eta_of
 
@@ -86,3 +89,24 @@ def test_a_step_is_taken_where_the_sample_curves_no_more() -> None:
 def test_noise_lowers_eta_and_full_samples_do_not() -> None:
     assert eta_of(1000, 1000, 1000, 1.0) == pytest.approx(1.0)
     assert eta_of(10**4, 10**4, 100, 0.01) < eta_of(10**4, 10**4, 300, 0.03) < 1.0
+
+
+@pytest.mark.parametrize(
+    ("n", "scaled", "size"),
+    [(50, 1, 50), (1000, 1, 64), (10_000, 1, 250), (10_000, 2, 125), (10**6, 1, 1024)],
+)
+def test_the_sample_at_the_start_costs_about_a_pass(n: int, scaled: int, size: int) -> None:
+    sample = Searched(2, scaled=range(scaled)).first_sample(n, np.random.default_rng(0))
+    assert (n if sample is ALL else len(sample)) == size
+
+
+@pytest.mark.parametrize(("bend", "learnt"), [(1e-14, True), (1e-17, False)])
+def test_a_bend_that_is_rounding_beside_its_terms_teaches_nothing(
+    bend: float, learnt: bool
+) -> None:
+    """1e-10 of terms of size 1e-6: a shallower curvature brings Λ down, rounding does not."""
+    steps = Searched(1)
+    steps.begin(0)
+    now = SimpleNamespace(get=lambda j: np.zeros(1), terms=1.0, bend=lambda j, u: (bend, 1e-6))
+    steps.at(0, now, np.ones(1), per_block(None, 1))
+    assert (steps.beta[0] < 1.0) == learnt

@@ -136,13 +136,6 @@ def test_quadratic_constants_equal_the_definitions(rng, sizes, shape):
     assert quadratic_constants(A, Lambda, sizes) == pytest.approx(expected)
 
 
-def test_cutting_Q_can_raise_the_norm():
-    """The counterexample that the docstring of L_hat gives to ‖ΣQ̂‖ ≤ ‖ΣQ‖."""
-    Q = quadratic_Q([[1, 1], [1, -1]], 1.0, [1, 1])
-    assert theory.L_hat(Q, 1.0, [1, 1]) == pytest.approx((3 + math.sqrt(5)) / 2)
-    assert np.linalg.norm(Q.sum(axis=0), 2) == pytest.approx(2)
-
-
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("n", [None, 4])
 def test_assumptions_3_and_7_hold_with_equality(rng, sizes, n):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import os
 import time
@@ -24,13 +25,13 @@ from cyclade.run.exact_blocks import BlockMinimiser, WithoutGradient
 from cyclade.run.extrapolation import DEPTH, Anderson
 from cyclade.run.result import History, Iterate, Report, Result
 from cyclade.run.runner import Carried, Runner, Setup
-from cyclade.run.stopping import Best, Limits, Rule, Seen, Stop, as_rule
+from cyclade.run.stopping import Best, Rule, Seen, Stop, as_rule
 from cyclade.run.watching import Bar
 from cyclade.sampling.orders import Order, OrderName, as_order
 from cyclade.sampling.samplers import ALL, Sample, Sampler
 from cyclade.steps import Eta, Fixed, RunSteps, Steps
 from cyclade.steps.expected import Estimated, estimated_steps
-from cyclade.steps.matrix_prox import in_matrix_norms
+from cyclade.steps.matrix import in_matrix_norms
 from cyclade.steps.searched import Searched, rate_and_large
 
 
@@ -213,7 +214,8 @@ def minimize(
     turns = _turns(chosen, problem)
     arguments.check_options(chosen, turns, limits, block_min, callback)
     described = arguments.description(problem, chosen, reg, seed, returns=returns, every=every)
-    agreed, drawn = _over_ranks(problem, described, limits, resume, seed)
+    said = described | vars(limits) | {"resume": resume is not None}
+    agreed, drawn = problem.agree_over_ranks(said, seed)
     rngs = generator("seed", drawn).spawn(3)  # for the start, the rule, and evaluations
     rule = _rule(returns, chosen, turns, rngs[1])
     save = None
@@ -227,12 +229,16 @@ def minimize(
         sample = carried.evaluation_sample
     elif not math.isfinite(problem.n):
         sample = sampler.large(rngs[2])
-    arguments.check_start(problem.smooth.oracle, problem.x, sample, check_grad)
+    arguments.check_start(problem.oracle, problem.x, sample, check_grad)
     setup = _setup(problem, chosen, sampler, turns, sample, block_min, agreed)
     progress = progress and (problem.ranks is None or problem.ranks.rank == 0)
     if resume is None:
-        watch = EstimateWatch(setup, chosen.name, limits.max_seconds, begun, progress)
-        carried = _begun(setup, problem, chosen, rule, rngs, watch)
+        if isinstance(setup.steps, Estimated) or type(setup.steps) is Searched:
+            bar = Bar(f"{chosen.name}: estimating steps", None, progress, "product")
+            _estimate(setup, problem.x, rngs[2], limits.max_seconds, begun, bar)
+        else:
+            setup.steps.prepare(setup.oracle.sweep(problem.x.copy(), sample))
+        carried = _begun(setup, problem, chosen, rule, rngs[0])
         carried.described = described
     else:
         setup.steps.recall(carried.steps)
@@ -241,19 +247,6 @@ def minimize(
     carried.wall += time.perf_counter() - begun
     pace = arguments.looks(every, chosen, sampler, carried.state.sample_rng)
     return _result(Runner(setup, carried, limits, pace, callback, progress, save), problem)
-
-
-def _over_ranks(
-    problem: arguments.Objective, described: dict[str, Any], limits: Limits, resume: Any, seed: Any
-) -> tuple[Callable[[list[float]], list[float]], Any]:
-    """What makes numbers alike on all ranks, and the seed of the first."""
-    if problem.ranks is None:
-        return list, seed
-    said = described | vars(limits) | {"resume": resume is not None}
-    problem.smooth.oracle, agreed, drawn = arguments.over_all_ranks(
-        problem.smooth.oracle, problem.ranks, problem.own, said, seed
-    )
-    return agreed, drawn
 
 
 def _turns(chosen: Method, problem: arguments.Objective) -> Order:
@@ -277,7 +270,7 @@ def _setup(
     block_min: Any, agreed: Callable[[list[float]], list[float]],
 ) -> Setup:  # fmt: skip
     """What is run; estimated steps are ones until they are estimated, or recalled."""
-    smooth, layout, regs = problem.smooth, problem.x.layout, problem.regs
+    layout, regs = problem.x.layout, problem.regs
     ones, L = [1.0] * layout.m, chosen.steps
     by_theory = isinstance(chosen.eta, str) and chosen.eta == "theory"
     named = L is None or isinstance(L, str)
@@ -301,71 +294,62 @@ def _setup(
         if isinstance(steps, Fixed):
             reg = in_matrix_norms(regs, steps.Lambda)
     oracle = Counting(
-        smooth.oracle if block_min is None else WithoutGradient(smooth.oracle), sampler,
+        problem.oracle if block_min is None else WithoutGradient(problem.oracle), sampler,
         layout.shares(),
     )  # fmt: skip
     return Setup(
         oracle, reg, steps, sampler, turns, sample, chosen.resample, turns.visits_all, guarded,
-        check_gradient=smooth.gradient_check(sample), check_regulariser=problem.wrong_regulariser,
-        alike=agreed, calls=smooth.oracle.calls,
+        check_gradient=problem.gradient_check(sample), check_regulariser=problem.wrong_regulariser,
+        alike=agreed, calls=problem.oracle.calls,
     )  # fmt: skip
 
 
-class EstimateWatch:
-    """Counts, shows and limits the estimate of steps before the first cycle."""
+def _estimate(
+    setup: Setup, x: Point, rng: np.random.Generator, max_seconds: float | None, begun: float,
+    bar: Bar,
+) -> None:  # fmt: skip
+    """Estimate the steps of the set-up at x, or end the run where that takes too long."""
+    sampler: Any = setup.sampler
+    steps, where = setup.steps, "while steps were estimated; x0 is returned"
+    products = itertools.count(1)
 
-    def __init__(
-        self, setup: Setup, method: str, max_seconds: float | None, begun: float, progress: bool
-    ) -> None:
-        self.setup, self.max_seconds, self.begun = setup, max_seconds, begun
-        self.bar = Bar(f"{method}: estimating steps", None, progress, "product")
-        self.products = 0
-
-    def __call__(self, samples: float) -> None:
+    def watch(samples: float) -> None:
         """Before a product with a Hessian, which costs so many samples beyond those counted."""
-        self.products += 1
-        self.setup.oracle.hvps += samples
-        self.bar.show(self.products, math.nan, math.nan)
-        if self.max_seconds is not None:
-            (spent,) = self.setup.alike([time.perf_counter() - self.begun])
-            if spent >= self.max_seconds:
-                raise TimeoutError(f"max_seconds = {self.max_seconds:g} reached")
+        setup.oracle.hvps += samples
+        bar.show(next(products), math.nan, math.nan)
+        if max_seconds is not None:
+            (spent,) = setup.alike([time.perf_counter() - begun])
+            if spent >= max_seconds:
+                raise TimeoutError(f"max_seconds = {max_seconds:g} reached")
 
-    def estimate(self, x: Point, rng: np.random.Generator) -> None:
-        """Prepare or replace the steps of the set-up, or end the run where that takes too long."""
-        sampler: Any = self.setup.sampler
-        steps = self.setup.steps
-        where = "while steps were estimated; x0 is returned"
-        try:
-            with self.bar:
-                if isinstance(steps, Searched):
-                    n, sample = sampler.source.n, self.setup.evaluation_sample
-                    if math.isfinite(n):
-                        sample = steps.first_sample(int(n), rng)
-                    steps.look(self.setup.oracle.sweep(x.copy(), sample), self)
-                else:
-                    self.setup.steps = estimated_steps(self.setup.oracle, x, sampler, rng, self)
-        except TimeoutError as error:
-            self.setup.cut = "max_seconds", f"{error} {where}. Give L to begin at once"
-        except KeyboardInterrupt:
-            self.setup.cut = "interrupted", f"interrupted {where}"
+    try:
+        with bar:
+            if isinstance(steps, Searched):
+                n, sample = sampler.source.n, setup.evaluation_sample
+                if math.isfinite(n):
+                    sample = steps.first_sample(int(n), rng)
+                steps.look(setup.oracle.sweep(x.copy(), sample), watch)
+            else:
+                setup.steps = estimated_steps(setup.oracle, x, sampler, rng, watch)
+    except TimeoutError as error:
+        setup.cut = "max_seconds", f"{error} {where}. Give L to begin at once"
+    except KeyboardInterrupt:
+        setup.cut = "interrupted", f"interrupted {where}"
 
 
 def _begun(
     setup: Setup, problem: arguments.Objective, chosen: Method, rule: Rule,
-    rngs: list[np.random.Generator], watch: EstimateWatch,
+    rng: np.random.Generator,
 ) -> Carried:  # fmt: skip
-    """A run at x_0, with steps that have looked at it."""
-    oracle, x, sample = setup.oracle, problem.x, setup.evaluation_sample
-    if isinstance(setup.steps, Estimated) or type(setup.steps) is Searched:
-        watch.estimate(x, rngs[2])
-    else:
-        setup.steps.prepare(oracle.sweep(x.copy(), sample))
+    """A run at x_0, whose steps have looked at it."""
+    oracle = setup.oracle
     oracle.gradients = 0.0  # a look at x_0 is not part of the method
-    state = start(oracle, x, setup.sampler, rngs[0])
+    state = start(oracle, problem.x, setup.sampler, rng)
     best = rule if isinstance(rule, Best) else Best()
-    carried = Carried(chosen.name, state, {}, rule, best, sample, n=problem.n)
-    carried.anderson = Anderson() if chosen.accelerated else None
+    carried = Carried(
+        chosen.name, state, {}, rule, best, setup.evaluation_sample, n=problem.n,
+        anderson=Anderson() if chosen.accelerated else None,
+    )  # fmt: skip
     carried.gradients, carried.hvps = oracle.gradients, oracle.hvps
     return carried
 

@@ -113,27 +113,6 @@ def test_every_zero_is_stationary_for_l0_and_l_half():
     assert MCP(1.0, 2.0).distance(u, v) == pytest.approx(1e6 - 1.0)
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: MCP(-1.0), "MCP: lam must be a finite number >= 0, got -1.0"),
-        (lambda: MCP(1.0, 0.0), "MCP: gamma must be a finite number > 0, got 0.0"),
-        (lambda: SCAD(1.0, 1.0), "SCAD: gamma must be a finite number > 1, got 1.0"),
-        (lambda: SCAD("a"), "SCAD: lam must be a finite number >= 0, got 'a'"),
-        (lambda: L0(math.nan), "L0: lam must be a finite number >= 0, got nan"),
-        (lambda: LHalf([1.0]), r"LHalf: lam must be a finite number >= 0, got \[1.0\]"),
-    ],
-)
-def test_parameters(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
-def test_representations():
-    shown = [repr(case.reg) for case in NONCONVEX]
-    assert shown == ["MCP(0.7, gamma=1.5)", "SCAD(0.7, gamma=2.5)", "L0(0.7)", "LHalf(0.7)"]
-
-
 @by_name
 def test_minimize_finds_the_support(case):
     rng = np.random.default_rng(0)

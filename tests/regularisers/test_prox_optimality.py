@@ -16,6 +16,7 @@ from regulariser_cases import (
     seeds,
 )
 
+from cyclade.certificates import prox_error
 from cyclade.regularisers import L1, Simplex, TotalVariation1D
 
 magnitudes = st.sampled_from([1e-3, 1.0, 1e3])
@@ -107,3 +108,21 @@ def test_the_optimality_check_catches_wrong_proxes(wrong):
     assert optimality_gap(wrong, wrong.prox(u, t), u, t) > 1e-3
     right = type(wrong).__mro__[1](2.0 if isinstance(wrong, Simplex) else 0.7)
     assert optimality_gap(right, right.prox(u, t), u, t) < 1e-12
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+@quick
+@given(seed=seeds, size=magnitudes, step=magnitudes)
+def test_the_end_of_a_run_finds_no_fault_with_right_proxes(case, dtype, seed, size, step):
+    u = (size * anywhere(case, np.random.default_rng(seed))).astype(dtype)
+    z = case.reg.prox(u, step)
+    gradient = (u - z) / dtype(step)  # with which z is stationary
+    assert prox_error(case.reg, z, gradient, step, 1e-6) == ""
+
+
+def test_the_end_of_a_run_finds_a_wrong_threshold():
+    u = np.array([3.0, -2.0, 0.5])
+    wrong = WrongThreshold(0.7)
+    z = wrong.prox(u, 2.0)
+    assert "prox does not minimise" in prox_error(wrong, z, (u - z) / 2.0, 2.0, 1e-6)

@@ -3,15 +3,20 @@
 import numpy as np
 import pytest
 import torch
-from regulariser_cases import CASES, NAMES
+from regulariser_cases import CASES, NAMES, NONCONVEX
 
 from cyclade.regularisers import (
+    L0,
     L1,
+    MCP,
+    SCAD,
     Box,
     ElasticNet,
+    Grid,
     GroupL2,
     L1Ball,
     L2Ball,
+    LHalf,
     NuclearNorm,
     PyProximal,
     Simplex,
@@ -57,6 +62,23 @@ nan, inf = float("nan"), float("inf")
         (lambda: L1Ball(inf), "L1Ball: radius must be a finite number > 0, got inf"),
         (lambda: NuclearNorm(None), "NuclearNorm: lam must be a finite number >= 0, got None"),
         (lambda: TotalVariation1D(nan), "TotalVariation1D: lam must be a finite number >= 0"),
+        (lambda: MCP(-1.0), "MCP: lam must be a finite number >= 0, got -1.0"),
+        (lambda: MCP(1.0, 0.0), "MCP: gamma must be a finite number > 0, got 0.0"),
+        (lambda: SCAD(1.0, 1.0), "SCAD: gamma must be a finite number > 1, got 1.0"),
+        (lambda: SCAD("a"), "SCAD: lam must be a finite number >= 0, got 'a'"),
+        (lambda: L0(nan), "L0: lam must be a finite number >= 0, got nan"),
+        (lambda: LHalf([1.0]), r"LHalf: lam must be a finite number >= 0, got \[1.0\]"),
+        (lambda: L1("a"), "L1: lam must be a number or an array of numbers, got 'a'"),
+        (lambda: L1([[1.0], [1.0, 2.0]]), "L1: lam must be a number or an array of numbers"),
+        (lambda: GroupL2(1.0, True), "GroupL2: groups must be None, an integer axis or a list"),
+        (lambda: GroupL2(1.0, [[[0], [1, 2]]]), r"groups\[0\] must be a non-empty list of indices"),
+        (lambda: GroupL2(1.0, None, "a"), "GroupL2: weights must be a number or an array of"),
+        (lambda: NuclearNorm(True), "NuclearNorm: lam must be a finite number >= 0, got True"),
+        (lambda: NuclearNorm("1"), "NuclearNorm: lam must be a finite number >= 0, got '1'"),
+        (lambda: Grid([]), "Grid: points must be one or more finite numbers"),
+        (lambda: Grid([[0.0]]), "Grid: points must be one or more finite numbers"),
+        (lambda: Grid([inf]), "Grid: points must be one or more finite numbers"),
+        (lambda: Grid("ab"), "Grid: points must be one or more finite numbers, got 'ab'"),
     ],
 )
 def test_parameters(make, message):
@@ -92,20 +114,23 @@ def test_own_shape_is_accepted(case):
 
 
 @pytest.mark.parametrize(
-    "reg",
+    ("reg", "u"),
     [
-        NuclearNorm(1.0),
-        TotalVariation1D(1.0),
-        GroupL2(1.0, [[0, 1]]),
-        GroupL2(1.0, 0, [1.0]),
-        L1([1.0, 2.0]),
-        Box([1.0, 2.0], 3.0),
+        (NuclearNorm(1.0), np.ones(3)),
+        (TotalVariation1D(1.0), np.ones((2, 2))),
+        (GroupL2(1.0, [[0, 1]]), np.ones((2, 2, 2))),
+        (GroupL2(1.0, [[0], [1]]), np.ones(3)),
+        (GroupL2(1.0, 1), np.ones(3)),
+        (GroupL2(1.0, 0, [1.0]), np.ones((2, 2, 2))),
+        (L1([1.0, 2.0]), np.ones(3)),
+        (Box([1.0, 2.0], 3.0), np.ones(3)),
     ],
     ids=repr,
 )
-def test_wrong_shapes_are_caught_in_prox_too(reg):
-    with pytest.raises(ValueError, match=r"^u: .*(block|groups)"):
-        reg.prox(np.ones((2, 2, 2)), 1.0)
+def test_wrong_shapes_are_caught_everywhere(reg, u):
+    for call in (reg.value, lambda u: reg.prox(u, 1.0), lambda u: reg.distance(u, u)):
+        with pytest.raises(ValueError, match=r"^u: \w+.*(block|groups)"):
+            call(u)
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
@@ -132,6 +157,9 @@ def test_steps_and_weights(case):
 def test_representations():
     shown = [repr(case.reg) for case in CASES]
     assert shown[:4] == ["Zero()", "L1(0.7)", "L1(array of shape (5,))", "SquaredL2(0.7)"]
+    assert [repr(case.reg) for case in NONCONVEX] == [
+        "MCP(0.7, gamma=1.5)", "SCAD(0.7, gamma=2.5)", "L0(0.7)", "LHalf(0.7)",
+    ]  # fmt: skip
     assert repr(GroupL2(1.0, 0, [1.0])) == "GroupL2(1, groups=0, weights=array of shape (1,))"
     assert repr(GroupL2(1.0, [[0], [1]])) == "GroupL2(1, groups=<2 lists>)"
     assert repr(Box(0.0, 1.0)) == "Box(0, 1)"

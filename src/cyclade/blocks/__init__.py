@@ -3,6 +3,6 @@
 `reading` takes apart what users give; `lag` is the point where each gradient estimate was formed.
 """
 
-from cyclade.blocks.layout import Blocks, BlockSlot, Layout, Point
+from cyclade.blocks.layout import Blocks, Layout, Point
 
-__all__ = ["BlockSlot", "Blocks", "Layout", "Point"]
+__all__ = ["Blocks", "Layout", "Point"]

@@ -31,27 +31,6 @@ class Blocks(Protocol):
         """Make block j equal to `u`."""
 
 
-class BlockSlot(Protocol):
-    """Where one block lives among the arrays of x."""
-
-    @property
-    def leaf(self) -> int:
-        """The (first) array it lives in."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the block."""
-
-    def read(self, leaves: list[Array]) -> Array:
-        """The block, out of the arrays."""
-
-    def write(self, leaves: list[Array], u: Array) -> None:
-        """Put `u` where the block is."""
-
-    def flat_index(self, offsets: list[int]) -> Any:
-        """Where the block lies in x written as one vector, whose arrays begin at `offsets`."""
-
-
 @dataclass(frozen=True)
 class _Whole:
     """A block that is one whole array: it keeps that array's shape and is replaced, not copied."""
@@ -255,17 +234,17 @@ class Layout:
     """
 
     def __init__(
-        self, structure: Tree, labels: list[str], shapes: list[tuple[int, ...]],
-        dtypes: list[Any], slots: list[BlockSlot], names: list[str], shared: list[bool], copy: Any,
+        self, structure: Tree, leaves: list[Array], labels: list[str], slots: list[Any],
+        names: list[str], shared: list[bool],
     ) -> None:  # fmt: skip
         self._structure = structure
         self.labels = labels  # of the user's arrays; [""] for a bare one
-        self.shapes = shapes  # of the user's arrays
-        self.dtypes = [dtypes[slot.leaf] for slot in slots]  # of the blocks
+        self.shapes = [tuple(a.shape) for a in leaves]  # of the user's arrays
+        self.dtypes = [leaves[slot.leaf].dtype for slot in slots]  # of the blocks
         self.slots = slots  # one per block
         self.names = tuple(names)
         self.shared = shared  # whether an array holds several blocks, and so is written in place
-        self.copy = copy
+        self.copy = copier(leaves[0])
         self.m = len(slots)
         self.sizes = tuple(math.prod(slot.shape) for slot in slots)
         self.d = sum(self.sizes)
@@ -278,8 +257,6 @@ class Layout:
     def of(cls, x0: Any, blocks: Any = None) -> Layout:
         """The layout of a point structured like `x0`, cut as `blocks` says."""
         leaves, labels, structure = _flatten(x0)
-        copy, shapes = copier(leaves[0]), [tuple(a.shape) for a in leaves]
-        dtypes = [a.dtype for a in leaves]
         cut: list[Any]  # how each array is cut; unless blocks joins arrays
         if blocks is None or (isinstance(blocks, str) and blocks in ("each", "coordinates")):
             cut = [blocks or "each"] * len(leaves)
@@ -291,8 +268,7 @@ class Layout:
             groups = groups_of_arrays(blocks, labels)
             slots = [_joined(group, leaves, labels) for group in groups]
             names = ["+".join(labels[i] for i in group) for group in groups]
-            shared = [False] * len(leaves)
-            return cls(structure, labels, shapes, dtypes, slots, names, shared, copy)
+            return cls(structure, leaves, labels, slots, names, [False] * len(leaves))
         slots, names = [], []
         shared = [not (isinstance(how, str) and how == "each") for how in cut]
         for i, (a, label, how) in enumerate(zip(leaves, labels, cut, strict=True)):
@@ -304,9 +280,10 @@ class Layout:
             for j, (index, size) in enumerate(pieces):
                 near = isinstance(index, slice)
                 slot = _Slice if near and kind(a) == "numpy" else _Part
-                slots.append(slot(i, index if near else as_index(index, a), (size,), copy))
+                where = index if near else as_index(index, a)
+                slots.append(slot(i, where, (size,), copier(a)))
                 names.append(f"{label}[{j}]" if label else str(j))
-        return cls(structure, labels, shapes, dtypes, slots, names, shared, copy)
+        return cls(structure, leaves, labels, slots, names, shared)
 
     def point(self, x: Any) -> Point:
         """A point with the value `x` (copied)."""
@@ -361,7 +338,7 @@ def _whole(i: int, a: Array) -> _Whole:
     return (_Scalar if a.shape == () and kind(a) == "numpy" else _Whole)(i, tuple(a.shape))
 
 
-def _joined(group: list[int], leaves: list[Array], labels: list[str]) -> BlockSlot:
+def _joined(group: list[int], leaves: list[Array], labels: list[str]) -> Any:
     """The block that the arrays of `group` form."""
     members = tuple(_whole(i, leaves[i]) for i in group)
     if len(group) == 1:

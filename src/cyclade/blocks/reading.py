@@ -29,11 +29,7 @@ def cuts(blocks: Any, d: int, name: str = "blocks") -> list[tuple[Any, int]]:
         if not 1 <= m <= d:
             raise ValueError(f"{name}={m}: a number of blocks must be between 1 and d = {d}")
         return _contiguous([d // m + (j < d % m) for j in range(m)])
-    if (
-        isinstance(blocks, Mapping)
-        or not isinstance(blocks, Iterable)
-        or getattr(blocks, "ndim", 1) == 0
-    ):
+    if isinstance(blocks, Mapping) or not _is_list(blocks):
         raise TypeError(
             f"{name} must be 'each', 'coordinates', a number, a list of sizes or a list of index "
             f"lists, got {type(blocks).__name__}"
@@ -101,11 +97,7 @@ def groups_of_arrays(blocks: Any, labels: list[str]) -> list[list[int]]:
 
     A name that stands for a part of a nested structure means all arrays below it.
     """
-    if (
-        isinstance(blocks, str)
-        or not isinstance(blocks, Iterable)
-        or getattr(blocks, "ndim", 1) == 0
-    ):
+    if isinstance(blocks, str) or not _is_list(blocks):
         raise ValueError(
             f"blocks={blocks!r}: for several arrays, blocks lists the names (or positions) of the "
             f"arrays of each block, or is a dict from names to how each is cut; the arrays are "

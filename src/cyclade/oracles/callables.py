@@ -4,7 +4,7 @@ This is the generic sweep: `set` stores, `grad` calls. Slow, always right. What 
 user's functions found is remembered while the point stays where it is, by later sweeps and
 evaluations too, so that nothing is computed twice.
 
-A `Derivatives` object is asked at a `Position`: a point, and the sample as functions are told it.
+A `OneFunction` is asked at a `Position`: a point, and the sample as functions are told it.
 What a call teaches beside what was asked for (a pair gives the value with the gradient) it writes
 down at the position, where the sweeps look first.
 """
@@ -15,11 +15,11 @@ import inspect
 import math
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from cyclade._arrays import Array, as_index, same_bits
+from cyclade._arrays import Array, as_index, norm2, rounding_unit, same_bits
 from cyclade._checks import shown, unmasked
 from cyclade.blocks import Blocks, Layout, Point
 from cyclade.oracles.counting import Calls
@@ -44,7 +44,7 @@ class CallableOracle:
     (12.5, [array([3.]), array([4.])])
     """
 
-    def __init__(self, layout: Layout, derivatives: Derivatives, n: float | None, like: Array):
+    def __init__(self, layout: Layout, derivatives: OneFunction, n: float | None, like: Array):
         self.layout = layout
         self.derivatives, self.calls = derivatives, derivatives.calls
         self.n = 1.0 if n is None else float(n)
@@ -100,7 +100,7 @@ class CallableOracle:
 class CallableSweep:
     """The generic sweep."""
 
-    def __init__(self, derivatives: Derivatives, at: Position) -> None:
+    def __init__(self, derivatives: OneFunction, at: Position) -> None:
         self._derivatives, self._at, self._x = derivatives, at, at.x
         self._trial: tuple[int, Array, Position] | None = None  # block, its place, what is known
         self.get, self._grad = at.x.get, derivatives.grad
@@ -192,13 +192,13 @@ class Position:
         """What a function takes beside x; `short` if it goes without rows where all are meant."""
         return self.arguments.short if short else self.arguments.usual
 
-    def value_by(self, derivatives: Derivatives) -> float:
+    def value_by(self, derivatives: OneFunction) -> float:
         """f_S, computed if it is not known."""
         if self.value is None:
             self.value = derivatives.value(self)
         return self.value
 
-    def grad_by(self, derivatives: Derivatives, j: int) -> Array:
+    def grad_by(self, derivatives: OneFunction, j: int) -> Array:
         """∇^j f_S, computed if it is not known."""
         gj = self.blocks.get(j)
         if gj is None:
@@ -209,34 +209,6 @@ class Position:
         """Take over all that is known at `other`, on the same sample, where the point is now."""
         self.stamp = self.x.stamp
         self.value, self.arrays, self.blocks = other.value, other.arrays, dict(other.blocks)
-
-
-class Derivatives(Protocol):
-    """Value and derivatives of f_S at a position."""
-
-    by_blocks: bool
-    """Whether one block's gradient is cheaper than all of them, so that sweeps ask for `grad`."""
-
-    at_once: bool
-    """Whether there is a `gradient` that is cheaper than all blocks one by one."""
-
-    needs_rows: bool
-    """Whether some function must be told all rows of a finite sum, and cannot go without."""
-
-    calls: Calls
-    """How often the user's functions were called."""
-
-    def value(self, at: Position) -> float:
-        """f_S."""
-
-    def grad(self, at: Position, j: int) -> Array:
-        """∇^j f_S."""
-
-    def gradient(self, at: Position) -> list[Array]:
-        """∇f_S, stored as a point stores x."""
-
-    def hvp(self, at: Position, j: int, v: Array) -> Array:
-        """∇²_jj f_S v."""
 
 
 def goes_without_rows(fun: Callable[..., Any] | None, before: int) -> bool:
@@ -263,15 +235,16 @@ def goes_without_rows(fun: Callable[..., Any] | None, before: int) -> bool:
 
 
 class OneFunction:
-    """What derivatives of a user's `fun` share; as they stand, ∇f_S is asked for at once."""
+    """Value and derivatives of f_S at a position, by a user's `fun`; here ∇f_S comes at once."""
 
-    by_blocks, at_once = False, True
+    by_blocks = False  # whether a block's gradient is cheaper than all: then sweeps ask for `grad`
+    at_once = True  # whether there is a `gradient` that is cheaper than all blocks one by one
     power = 1 / 3  # of the rounding: the length of differences of gradients
 
     def __init__(self, fun: Callable[..., Any]) -> None:
         self.fun, self.calls = fun, Calls()
         self._short = goes_without_rows(fun, 1)
-        self.needs_rows = not self._short
+        self.needs_rows = not self._short  # some function must be told all rows of a finite sum
 
     def value(self, at: Position) -> float:
         """f_S."""
@@ -283,12 +256,17 @@ class OneFunction:
         return out_of_gradient(self, at, j)
 
     def gradient(self, at: Position) -> list[Array]:
-        """∇f_S."""
+        """∇f_S, stored as a point stores x."""
         raise NotImplementedError
 
     def hvp(self, at: Position, j: int, v: Array) -> Array:
         """∇²_jj f_S v."""
-        return central_hvp(self, at, j, v, self.power)
+
+        def grad(u: Array) -> Array:
+            with at.x.moved(j, u):
+                return self.grad(Position(at.x, at.sample, at.arguments), j)
+
+        return central_difference(grad, at.x.get(j), v, self.power)
 
 
 class Jacobian(OneFunction):
@@ -385,23 +363,21 @@ class FiniteDifferences(OneFunction):
         return gj.reshape(xj.shape).astype(xj.dtype)
 
 
-def out_of_gradient(derivatives: Derivatives, at: Position, j: int) -> Array:
+def out_of_gradient(derivatives: OneFunction, at: Position, j: int) -> Array:
     """∇^j f_S, read out of ∇f_S, which the position keeps for the other blocks."""
     if at.arrays is None:
         at.arrays = derivatives.gradient(at)
     return at.x.layout.slots[j].read(at.arrays)
 
 
-def central_hvp(derivatives: Derivatives, at: Position, j: int, v: Array, power: float) -> Array:
-    """∇²_jj f_S(x) v ≈ (∇^j f_S(x + δv) − ∇^j f_S(x − δv)) / 2δ, δ the rounding to this power."""
-    xj = at.x.get(j)
-    size = float(np.linalg.norm(v)) or 1.0
-    delta = float(np.finfo(xj.dtype).eps) ** power * (1.0 + float(np.linalg.norm(xj))) / size
-    found = []
-    for sign in (1, -1):
-        with at.x.moved(j, xj + sign * delta * v):
-            found.append(derivatives.grad(Position(at.x, at.sample, at.arguments), j))
-    return (found[0] - found[1]) / (2 * delta)
+def central_difference(
+    grad: Callable[[Array], Array], xj: Array, v: Array, power: float = 1 / 3
+) -> Array:
+    """H v ≈ (g(x + δv) − g(x − δv)) / 2δ, with δ the rounding unit to this power."""
+    size = math.sqrt(norm2(v)) or 1.0
+    delta = rounding_unit(xj) ** power * (1.0 + math.sqrt(norm2(xj))) / size
+    ahead = grad(xj + delta * v)
+    return (ahead - grad(xj - delta * v)) / (2 * delta)
 
 
 def block_like(gj: Any, x: Point, j: int, name: str) -> Array:

@@ -24,6 +24,7 @@ class _SparseNonconvex(Weighted):
     """r(u) = Σ_i ρ(|u_i|), with ρ increasing, concave and ρ(0) = 0."""
 
     convex: ClassVar[bool] = False
+    steep: ClassVar[bool] = False  # whether ρ' is infinite at 0, or ρ jumps there
 
     @abc.abstractmethod
     def height(self, size: Array) -> Array:
@@ -40,10 +41,6 @@ class _SparseNonconvex(Weighted):
     def slope(self, size: Array) -> Array:
         """ρ' of every entry of `size` > 0."""
 
-    def _slope_at_zero(self) -> float:
-        """The largest |s_i| in ∂r where u_i = 0: infinity if that is all of R."""
-        return self.lam
-
     def value(self, u: Array) -> float:
         """Return Σ_i ρ(|u_i|)."""
         return float(self.height(as_double(abs(self._block(u)))).sum())
@@ -59,7 +56,7 @@ class _SparseNonconvex(Weighted):
         u, v = as_double(u), as_double(v)
         zero = u == 0
         slopes = self.slope(xp.where(zero, xp.ones_like(u), abs(u)))
-        at_zero = soft_threshold(v, self._slope_at_zero())
+        at_zero = soft_threshold(v, math.inf if self.steep and self.lam > 0 else self.lam)
         return weighted_norm(xp.where(zero, at_zero, v + slopes * xp.sign(u)), w)
 
 
@@ -172,6 +169,8 @@ class L0(_SparseNonconvex):
     0.25
     """
 
+    steep: ClassVar[bool] = True
+
     def height(self, size: Array) -> Array:
         """lam where s > 0."""
         xp = array_namespace(size)
@@ -184,9 +183,6 @@ class L0(_SparseNonconvex):
     def slope(self, size: Array) -> Array:
         """0."""
         return array_namespace(size).zeros_like(size)
-
-    def _slope_at_zero(self) -> float:
-        return math.inf if self.lam > 0 else 0.0
 
 
 class LHalf(_SparseNonconvex):
@@ -205,6 +201,8 @@ class LHalf(_SparseNonconvex):
     array([ 0. , -3.7415])
     """
 
+    steep: ClassVar[bool] = True
+
     def height(self, size: Array) -> Array:
         """lam √s."""
         return self.lam * array_namespace(size).sqrt(size)
@@ -221,6 +219,3 @@ class LHalf(_SparseNonconvex):
     def slope(self, size: Array) -> Array:
         """lam / (2 √s)."""
         return 0.5 * self.lam / array_namespace(size).sqrt(size)
-
-    def _slope_at_zero(self) -> float:
-        return math.inf if self.lam > 0 else 0.0

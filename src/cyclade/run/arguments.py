@@ -53,8 +53,7 @@ from cyclade.steps.backtracking import Backtracking
 from cyclade.steps.base import RunSteps
 from cyclade.steps.curvature import Curvature
 from cyclade.steps.fixed import Fixed
-from cyclade.steps.matrix import Matrix
-from cyclade.steps.matrix_prox import InMatrixNorm
+from cyclade.steps.matrix import InMatrixNorm, Matrix
 
 CYCLES = 1000
 EPOCHS = 300  # as many component gradients as 300 times all terms
@@ -89,20 +88,6 @@ def terms_of_all_ranks(process_group: Any, n: Any, x0: Any) -> tuple[Any, Finite
     return ranks, FiniteSum(sum(int(row[0]) for row in ranks.rows([float(n)])))
 
 
-def over_all_ranks(
-    oracle: Any, ranks: Any, n: Any, said: dict[str, Any], seed: Any
-) -> tuple[Any, Callable[[list[float]], list[float]], np.random.Generator]:
-    """The oracle over all terms; what makes numbers alike on all ranks; the first rank's seed."""
-    from cyclade.oracles.sharded import Sharded
-
-    ranks.agree(said, free=["seed"])
-
-    def alike(numbers: list[float]) -> list[float]:
-        return [max(column) for column in zip(*ranks.rows(numbers), strict=True)]
-
-    return Sharded(oracle, int(n), ranks), alike, ranks.first(generator("seed", seed))
-
-
 @dataclass
 class Objective:
     """F by blocks, where x starts, and where samples come from."""
@@ -110,7 +95,8 @@ class Objective:
     x: Point
     user_layout: Layout  # which methods of one block merge
     regs: PerBlock
-    smooth: SmoothPart
+    oracle: Any
+    by_hand: bool  # whether the gradient was written by hand, so that it may be wrong
     source: Source | None
     ranks: Any = None
     own: float = 1.0  # terms that this process holds
@@ -119,6 +105,36 @@ class Objective:
     def n(self) -> float:
         """The number of terms."""
         return 1.0 if self.source is None else self.source.n
+
+    def agree_over_ranks(
+        self, said: dict[str, Any], seed: Any
+    ) -> tuple[Callable[[list[float]], list[float]], Any]:
+        """Sum f over all ranks; what makes numbers alike on them, and the seed of the first."""
+        ranks = self.ranks
+        if ranks is None:
+            return list, seed
+        from cyclade.oracles.sharded import Sharded
+
+        ranks.agree(said, free=["seed"])
+        self.oracle = Sharded(self.oracle, int(self.own), ranks)
+
+        def alike(numbers: list[float]) -> list[float]:
+            return [max(column) for column in zip(*ranks.rows(numbers), strict=True)]
+
+        return alike, ranks.first(generator("seed", seed))
+
+    def gradient_check(
+        self, sample: Sample
+    ) -> Callable[[Point, list[Any]], Contradiction | None] | None:
+        """What compares a gradient with the values of f around a point; None if it needs none."""
+        if not self.by_hand:
+            return None
+        rng = np.random.default_rng(0)
+
+        def value(x: Point) -> float:
+            return float(self.oracle.sweep(x, sample).value())
+
+        return lambda x, gradient: contradiction_by_blocks(value, x, gradient, rng)
 
     def wrong_regulariser(
         self, x: Point, gradient: list[Any], metric: Callable[[int], Any], tol: float
@@ -152,8 +168,9 @@ def as_problem(
     regs = per_block(reg, user.m, names=user.names, shapes=user.block_shapes)
     layout, regs = as_one_block(user, regs, x0) if method.one_block else (user, regs)
     x = layout.point(x0)
-    smooth = smooth_part(fun, *derivatives, x, user, own, method.one_block, method.order)
-    return Objective(x, user, regs, smooth, source, ranks, 1.0 if own is None else own.n)
+    oracle, by_hand = smooth_part(fun, *derivatives, x, user, own, method)
+    held = 1.0 if own is None else own.n
+    return Objective(x, user, regs, oracle, by_hand, source, ranks, held)
 
 
 def description(
@@ -214,51 +231,24 @@ def as_one_block(user: Layout, regs: PerBlock, x0: Any) -> tuple[Layout, PerBloc
     return layout, PerBlock([Joined(parts)])
 
 
-@dataclass
-class SmoothPart:
-    """The oracle of f, and whether its gradient was written by hand, so that it may be wrong."""
-
-    oracle: Any
-    by_hand: bool
-
-    def gradient_check(
-        self, sample: Sample
-    ) -> Callable[[Point, list[Any]], Contradiction | None] | None:
-        """What compares a gradient with the values of f around a point; None if it needs none."""
-        if not self.by_hand:
-            return None
-        rng = np.random.default_rng(0)
-
-        def value(x: Point) -> float:
-            return float(self.oracle.sweep(x, sample).value())
-
-        return lambda x, gradient: contradiction_by_blocks(value, x, gradient, rng)
-
-
 def smooth_part(
-    fun: Any,
-    jac: Any,
-    block_jac: Any,
-    args: Any,
-    x: Point,
-    user_layout: Layout,
-    source: Source | None,
-    one_block: bool,
-    order: Any,
-) -> SmoothPart:
-    """The oracle of f from what the user gives."""
+    fun: Any, jac: Any, block_jac: Any, args: Any, x: Point, user: Layout, source: Source | None,
+    method: Method,
+) -> tuple[Any, bool]:  # fmt: skip
+    """The oracle of f from what the user gives, and whether its gradient was written by hand."""
+    one_block, order = method.one_block, method.order
     if callable(getattr(fun, "sweep", None)):
         if jac is not None or block_jac is not None or args != ():
             raise ValueError("fun is an oracle, which has its own gradient: leave jac, block_jac "
                              "and args out")  # fmt: skip
-        if one_block and user_layout.m > 1 and not callable(getattr(fun, "oracle", None)):
+        if one_block and user.m > 1 and not callable(getattr(fun, "oracle", None)):
             raise ValueError(
                 "fun is an oracle with sweeps over blocks: PAGE and SGD move all of x at once; "
                 "give it with blocks that are all of x"
             )
         if callable(getattr(fun, "oracle", None)):  # it makes its own, for any blocks
-            return SmoothPart(fun.oracle(x.layout), by_hand=False)
-        return SmoothPart(UserOracle(fun, x.layout), by_hand=True)
+            return fun.oracle(x.layout), False
+        return UserOracle(fun, x.layout), True
     if not callable(fun):
         raise TypeError(f"fun must be callable, got {type(fun).__name__}")
     if not isinstance(args, tuple):
@@ -272,13 +262,13 @@ def smooth_part(
             takes(name, call, *given, *rows, *others)
     if block_jac is not None and one_block:
         function("block_jac", block_jac, "callable")
-        block_jac = _all_blocks(block_jac, user_layout)
+        block_jac = _all_blocks(block_jac, user)
     if isinstance(order, str) and order == "greedy" and callable(jac):
         block_jac = None  # its turns look at all blocks, which one call of jac gives
     derivatives = _derivatives(fun, jac, block_jac, x, args)
     n = None if source is None else source.n
     oracle = CallableOracle(x.layout, derivatives, n, x.leaves[0])
-    return SmoothPart(oracle, by_hand=isinstance(derivatives, Jacobian | Pair))
+    return oracle, isinstance(derivatives, Jacobian | Pair)
 
 
 def _all_blocks(block_jac: Callable[..., Any], user: Layout) -> Callable[..., Any]:

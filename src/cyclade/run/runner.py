@@ -394,8 +394,9 @@ class Runner:
             answer = self.callback(report)
         except StopIteration:
             return True
-        # np.bool_ and one-element boolean tensors count; a forgotten return value does not.
-        return (isinstance(answer, bool | np.bool_) and bool(answer)) or _true_tensor(answer)
+        # Boolean arrays and tensors count where they hold one True; a forgotten return does not.
+        boolean = str(getattr(answer, "dtype", "")) in ("bool", "torch.bool")
+        return answer is True or (boolean and bool(answer.all()))
 
     def _see_last(self, seen: Seen) -> None:
         """Look at the last iterate of a run, if it was not looked at already."""
@@ -545,8 +546,3 @@ class Runner:
             f"steps look far too small: f curves {used:.1g} times as much as they allow for, "
             f"because {why}. Rescale x or the terms, give L and eta, or take P-CCD"
         ]
-
-
-def _true_tensor(answer: Any) -> bool:
-    """Whether `answer` is an array or tensor that holds one True."""
-    return str(getattr(answer, "dtype", "")) in ("bool", "torch.bool") and bool(answer.all())

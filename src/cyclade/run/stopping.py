@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -114,10 +114,8 @@ class Ending:
 class Ended(Exception):
     """Raised inside a run to end it."""
 
-    def __init__(
-        self, status: str, x: Point, success: bool, message: str, resumable: bool = True
-    ) -> None:
-        self.ending = Ending(status, x, success, message, resumable)
+    def __init__(self, *ending: Any, **more: Any) -> None:
+        self.ending = Ending(*ending, **more)
 
 
 ROUNDING = 4.0 * float(np.finfo(np.float64).eps)  # relative; that of a value of F
@@ -133,28 +131,26 @@ class Seen:
     fun: float
 
 
-class Rule(Protocol):
+class Rule:
     """Keeps one iterate."""
 
-    needs_change: bool
-    name: str  # which iterate it is, for messages
-    x: Point | None
-    k: int  # the cycle that `x` came from
-
-    def see(self, seen: Seen) -> None:
-        """Consider x_k."""
-
-
-@stored
-class Last:
-    """The last iterate."""
-
     needs_change = False
-    name = "the last iterate"
+    name: str  # which iterate it is, for messages
 
     def __init__(self) -> None:
         self.x: Point | None = None
-        self.k = 0
+        self.k = 0  # the cycle that `x` came from
+
+    def see(self, seen: Seen) -> None:
+        """Consider x_k."""
+        raise NotImplementedError
+
+
+@stored
+class Last(Rule):
+    """The last iterate."""
+
+    name = "the last iterate"
 
     def see(self, seen: Seen) -> None:
         """Keep it."""
@@ -162,16 +158,12 @@ class Last:
 
 
 @stored
-class SmallestChange:
+class SmallestChange(Rule):
     """Algorithm 1, line 8: the x_k with the smallest ‖x_k − x_{k−1}‖_Λ."""
 
     needs_change = True
     name = "the iterate with the smallest change"
-
-    def __init__(self) -> None:
-        self.x: Point | None = None
-        self.smallest = math.inf
-        self.k = 0
+    smallest = math.inf
 
     def see(self, seen: Seen) -> None:
         """Keep x_k if it moved less than all before it."""
@@ -180,16 +172,14 @@ class SmallestChange:
 
 
 @stored
-class Uniform:
+class Uniform(Rule):
     """Algorithm 2, line 10: an iterate drawn uniformly from x_1, …, x_K, whatever K will be."""
 
-    needs_change = False
     name = "an iterate drawn at random"
 
     def __init__(self, rng: np.random.Generator) -> None:
-        self.x: Point | None = None
+        super().__init__()
         self.rng = rng
-        self.k = 0
 
     def see(self, seen: Seen) -> None:
         """Keep x_k with probability 1/k, which leaves each of x_1, …, x_k with probability 1/k."""
@@ -198,21 +188,16 @@ class Uniform:
 
 
 @stored
-class Best:
+class Best(Rule):
     """The iterate with the smallest F among those where F was evaluated, x_0 included.
 
     Of iterates whose F agree to rounding it is the last: near a minimum F changes by the square of
     the distance, and which value is smallest there is chance.
     """
 
-    needs_change = False
     name = "the best iterate seen"
-
-    def __init__(self) -> None:
-        self.x: Point | None = None
-        self.fun = math.inf  # F(x)
-        self.smallest = math.inf
-        self.k = 0
+    fun = math.inf  # F(x)
+    smallest = math.inf
 
     def see(self, seen: Seen) -> None:
         """Keep x_k if no F before it was smaller."""

@@ -61,6 +61,7 @@ class Backtracking(Rated):
     """
 
     measured = True
+    learnt = ("L", "seen", "shape", "first", "compared", "noise", "unit")
     most_trials = 60
     patience = 3  # rejections by values before gradients are asked whether they agree
 
@@ -93,9 +94,9 @@ class Backtracking(Rated):
         self.shape: list[Any] = [1.0] * self.blocks  # S_j
         self.seen = [0.0] * self.blocks  # the largest curvature seen in each block, in units of S_j
         self.first = list(self.L)  # L_j at x_0: stands in until a curvature was seen
-        self._compared = [False] * self.blocks  # blocks whose gradient was held against values
-        self._noise = 0.0  # how much values were found to err beyond what is assumed, relatively
-        self._unit = 0.0  # the rounding unit of values and gradients, where it was measured
+        self.compared = [False] * self.blocks  # blocks whose gradient was held against values
+        self.noise = 0.0  # how much values were found to err beyond what is assumed, relatively
+        self.unit = 0.0  # the rounding unit of values and gradients, where it was measured
 
     def begin(self, k: int) -> None:
         """Take η_k; every `shrink_every` cycles L_j may come down."""
@@ -165,10 +166,10 @@ class Backtracking(Rated):
             return Trial(Verdict.NOT_FINITE)
         linear = float((slope * step).sum())
         excess, allowed = there - value - linear, 0.5 * self.L[j] * length2
-        noise = (16 * eps + self._noise) * max(abs(value), abs(there), abs(linear))
+        noise = (16 * eps + self.noise) * max(abs(value), abs(there), abs(linear))
         if abs(excess - allowed) <= noise:
             return self._by_gradients(j, now, xj, u, slope)
-        if -2 * allowed - noise > excess and not self._compared[j]:
+        if -2 * allowed - noise > excess and not self.compared[j]:
             # f falls by far more than promised: it bends down, or the gradient is too short.
             self._check_gradient(j, now, xj, u, slope, value)
         curvature = 2 * excess / length2 if excess > noise else math.nan
@@ -177,7 +178,7 @@ class Backtracking(Rated):
 
     def _by_gradients(self, j: int, now: Any, xj: Array, u: Array, slope: Array) -> Trial:
         """Block smoothness itself, ‖∇^j f(x + u) − ∇^j f(x)‖ ≤ L_j ‖u‖ in the norms of S_j."""
-        shape, eps = self.shape[j], max(rounding_unit(xj), self._unit)
+        shape, eps = self.shape[j], max(rounding_unit(xj), self.unit)
         there = now.trial_grad(j, u)
         bent, length2 = norm2(there - slope, 1.0 / shape), norm2(u - xj, shape)
         if not math.isfinite(bent):
@@ -204,13 +205,13 @@ class Backtracking(Rated):
         )  # fmt: skip
         if wrong is not None and not wrong.between:
             raise LineSearchError(str(wrong), "wrong_gradient", j)
-        self._compared[j] = True
+        self.compared[j] = True
         # The gradient is right, so values err more than was assumed: believe them less from now on.
-        self._unit = max(self._unit, unit)
+        self.unit = max(self.unit, unit)
         miss = abs(now.trial(j, u) - value - claimed * size)
         scale = max(abs(value), eps)
         if miss <= unit**0.5 * scale:  # more than that is no rounding, but a kink or a sharp bend
-            self._noise = max(self._noise, 4 * miss / scale)
+            self.noise = max(self.noise, 4 * miss / scale)
 
     def prepare(self, at_x0: Any) -> None:
         """S_j, and first guesses of the L_j that were not given: the curvature along −∇^j f."""
@@ -231,17 +232,3 @@ class Backtracking(Rated):
         there = at_x0.trial_grad(j, xj - step)
         guess = math.sqrt(norm2(there - gj, 1.0 / shape) / norm2(step, shape))
         return guess if guess > 0 and math.isfinite(guess) else 1.0
-
-    def memory(self) -> dict[str, Any]:
-        """What the searches found."""
-        learnt = {"L": list(self.L), "seen": list(self.seen), "shape": list(self.shape)}
-        seen = {"first": list(self.first), "compared": list(self._compared)}
-        return super().memory() | learnt | seen | {"noise": self._noise, "unit": self._unit}
-
-    def recall(self, memory: dict[str, Any]) -> None:
-        """Go on from there."""
-        super().recall(memory)
-        self.L, self.seen = list(memory["L"]), list(memory["seen"])
-        self.first, self._compared = list(memory["first"]), list(memory["compared"])
-        self.shape, self._noise = list(memory["shape"]), memory["noise"]
-        self._unit = memory["unit"]

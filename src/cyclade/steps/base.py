@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -78,6 +79,7 @@ class Rated:
     measured = False
     remark = ""
     why_short = "of the L that was given"
+    learnt: tuple[str, ...] = ()  # attributes that a run which is resumed takes over
 
     def __init__(self, eta: Eta) -> None:
         self.eta = as_schedule(eta)
@@ -96,12 +98,13 @@ class Rated:
         """Nothing to learn."""
 
     def memory(self) -> dict[str, Any]:
-        """How much η was slowed."""
-        return {"slowed": self.slowed}
+        """How much η was slowed, and what was `learnt`."""
+        return {name: copy.copy(getattr(self, name)) for name in ("slowed", *self.learnt)}
 
     def recall(self, memory: dict[str, Any]) -> None:
         """Go on from there."""
-        self.slowed = memory["slowed"]
+        for name in ("slowed", *self.learnt):
+            setattr(self, name, copy.copy(memory[name]))
 
 
 def as_schedule(eta: Any) -> Callable[[int], float]:

@@ -22,6 +22,7 @@ class Curvature(Rated):
     """
 
     measured = True
+    learnt = ("L", "vectors", "due")
 
     def __init__(
         self,
@@ -41,15 +42,15 @@ class Curvature(Rated):
         self.L = [math.nan] * m
         self.blocks = m
         self.every, self.iterations, self.safety = every, iterations, safety
-        self._vectors: list[Array | None] = [None] * m
+        self.vectors: list[Array | None] = [None] * m
         self._rng = generator("seed", seed)
-        self._due = [True] * m
+        self.due = [True] * m
 
     def begin(self, k: int) -> None:
         """Take η_k; every `every` cycles the estimates are due again."""
         super().begin(k)
         if self.every is not None and k > 0 and k % self.every == 0:
-            self._due = [True] * len(self._due)
+            self.due = [True] * len(self.due)
 
     def current(self, j: int) -> float:
         """η / L_j."""
@@ -61,35 +62,24 @@ class Curvature(Rated):
 
     def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, float]:
         """g^j and η / L_j, estimated first if it is due."""
-        if self._due[j]:
+        if self.due[j]:
             self.measure(j, now)
         return gj, self.current(j)
 
     def measure(self, j: int, now: Any) -> None:
         """Estimate L_j on the sample of `now`."""
-        start = self._vectors[j]
+        start = self.vectors[j]
         if start is None:
             start = random_like(now.get(j), self._rng)
-        norm, self._vectors[j] = power_iteration(lambda v: now.hvp(j, v), start, self.iterations)
+        norm, self.vectors[j] = power_iteration(lambda v: now.hvp(j, v), start, self.iterations)
         # A block on which f is flat bounds nothing; any step will do, and 1 is a step.
         self.L[j] = self.safety * norm if norm > 0 else 1.0
-        self._due[j] = False
+        self.due[j] = False
 
     def prepare(self, at_x0: Any) -> None:
         """Estimate every L_j at x_0."""
         for j in range(len(self.L)):
             self.measure(j, at_x0)
-
-    def memory(self) -> dict[str, Any]:
-        """The estimates, with the vectors the next ones start from."""
-        learnt = {"L": list(self.L), "vectors": list(self._vectors), "due": list(self._due)}
-        return super().memory() | learnt
-
-    def recall(self, memory: dict[str, Any]) -> None:
-        """Go on from these estimates."""
-        super().recall(memory)
-        self.L, self._vectors = list(memory["L"]), list(memory["vectors"])
-        self._due = list(memory["due"])
 
 
 def power_iteration(

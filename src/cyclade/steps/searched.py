@@ -83,6 +83,7 @@ class Searched(Rated):
     """
 
     measured = True  # `metric` is the curvature of f along steps
+    learnt = ("beta", "top", "D", "floor", "asked", "calm")
     every = 4  # once β_j was not raised for `CALM` visits, samples are asked at each so many
     why_short = "single terms curve so much more than their mean"
 
@@ -175,20 +176,3 @@ class Searched(Rated):
     def metric(self, j: int) -> Any:
         """Λ_j."""
         return self.beta[j] * self.D[j]
-
-    def memory(self) -> dict[str, Any]:
-        """Λ_j so far."""
-        learnt = {"beta": list(self.beta), "top": self.top, "D": list(self.D)}
-        return (
-            super().memory()
-            | learnt
-            | {"floor": list(self.floor), "asked": self.asked}
-            | {"calm": list(self.calm)}
-        )
-
-    def recall(self, memory: dict[str, Any]) -> None:
-        """Go on from these Λ_j."""
-        super().recall(memory)
-        self.beta, self.top, self.D = list(memory["beta"]), memory["top"], list(memory["D"])
-        self.floor, self.asked = list(memory["floor"]), memory["asked"]
-        self.calm = list(memory["calm"])

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from cyclade._checks import (
     each,
@@ -88,10 +89,7 @@ def plan_finite_sum(n: int, L_hat: float, L_tilde: float, gap: float, epsilon: f
     b, b_small, p = _batches(whole_number("n", n, 1))
     eta = max_eta(L_hat, L_tilde, n, b, b_small, p)
     K = 4 * gap / eta / epsilon / epsilon
-
-    def bound(K: int) -> float:
-        return theorem2_bound(gap, eta, K, p, n, b, 0.0)
-
+    bound = partial(theorem2_bound, gap, eta, p=p, n=n, b=b, sigma2=0.0)
     return Budget(b, b_small, p, eta, _cycles(K, epsilon, epsilon * epsilon, bound))
 
 
@@ -120,10 +118,7 @@ def plan_infinite_sum(
     b, b_small, p = _batches(_capped(12 * sigma2 / epsilon / epsilon, n, epsilon))
     eta = max_eta(L_hat, L_tilde, n, b, b_small, p)
     K = 12 * gap / eta / epsilon / epsilon + 1 / (2 * p)
-
-    def bound(K: int) -> float:
-        return theorem2_bound(gap, eta, K, p, n, b, sigma2)
-
+    bound = partial(theorem2_bound, gap, eta, p=p, n=n, b=b, sigma2=sigma2)
     return Budget(b, b_small, p, eta, _cycles(K, epsilon, epsilon * epsilon, bound))
 
 
@@ -145,10 +140,7 @@ def plan_finite_sum_pl(
     b, b_small, p = _batches(whole_number("n", n, 1))
     eta = max_eta_pl(L_hat, L_tilde, mu, n, b, b_small, p)
     K = _pl_cycles(eta, mu, gap, epsilon)
-
-    def bound(K: int) -> float:
-        return pl_vr_bound(gap, eta, mu, K, p, n, b, 0.0)
-
+    bound = partial(pl_vr_bound, gap, eta, mu, p=p, n=n, b=b, sigma2=0.0)
     return Budget(b, b_small, p, eta, _cycles(K, epsilon, epsilon, bound))
 
 
@@ -177,10 +169,7 @@ def plan_infinite_sum_pl(
     b, b_small, p = _batches(_capped(12 * sigma2 / mu / epsilon, n, epsilon))
     eta = max_eta_pl(L_hat, L_tilde, mu, n, b, b_small, p)
     K = _pl_cycles(eta, mu, 3 * gap, epsilon)
-
-    def bound(K: int) -> float:
-        return pl_vr_bound(gap, eta, mu, K, p, n, b, sigma2)
-
+    bound = partial(pl_vr_bound, gap, eta, mu, p=p, n=n, b=b, sigma2=sigma2)
     return Budget(b, b_small, p, eta, _cycles(K, epsilon, epsilon, bound))
 
 
