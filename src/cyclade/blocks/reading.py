@@ -7,8 +7,9 @@ plain numbers is an array. Partitions: sizes, indices or names, checked to be a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -150,60 +151,39 @@ def _under(name: Any, labels: list[str]) -> list[int]:
     return below
 
 
-class Tree(Protocol):
-    """The way back from a list of arrays; classes, so that layouts pickle."""
+@dataclass(frozen=True)
+class Tree:
+    """The way back from a list of arrays: one array, or a container of trees."""
+
+    container: Any = None  # dict, list, tuple or a class of namedtuples; None for one array
+    keys: tuple[Any, ...] = ()  # of its parts: those of a dict, names or positions
+    parts: tuple[Tree, ...] = ()
 
     def build(self, arrays: Iterator[Array]) -> Any:
         """The structure, filled with the next arrays."""
-
-    def arrays(self, x: Any) -> list[Any]:
-        """The arrays of `x`, which must be built like this; ValueError if it is not."""
-
-
-class _Leaf:
-    """One array."""
-
-    def build(self, arrays: Iterator[Array]) -> Any:
-        return next(arrays)
-
-    def arrays(self, x: Any) -> list[Any]:
-        return [x]
-
-
-class _Keyed:
-    """A dict; a gradient is read by its keys, in whatever order it comes."""
-
-    def __init__(self, keys: Sequence[Any], parts: Sequence[Tree]) -> None:
-        self.keys, self.parts = tuple(keys), tuple(parts)
-
-    def build(self, arrays: Iterator[Array]) -> Any:
-        return {key: part.build(arrays) for key, part in zip(self.keys, self.parts, strict=True)}
-
-    def arrays(self, x: Any) -> list[Any]:
-        if not isinstance(x, Mapping) or set(x) != set(self.keys):
-            raise ValueError(f"a dict with the keys {list(self.keys)} is needed")
-        pairs = zip(self.keys, self.parts, strict=True)
-        return [a for key, part in pairs for a in part.arrays(x[key])]
-
-
-class _Listed:
-    """A list, a tuple or a namedtuple."""
-
-    def __init__(self, parts: Sequence[Tree], like: Any) -> None:
-        self.parts = tuple(parts)
-        self.named = type(like) if hasattr(like, "_fields") else None
-        self.is_tuple = isinstance(like, tuple)
-
-    def build(self, arrays: Iterator[Array]) -> Any:
+        if self.container is None:
+            return next(arrays)
         built = [part.build(arrays) for part in self.parts]
-        if self.named is not None:
-            return self.named(*built)
-        return tuple(built) if self.is_tuple else built
+        if self.container is dict:
+            return dict(zip(self.keys, built, strict=True))
+        named = hasattr(self.container, "_fields")
+        return self.container(*built) if named else self.container(built)
 
     def arrays(self, x: Any) -> list[Any]:
-        if isinstance(x, Mapping):
+        """The arrays of `x`, which must be built like this; ValueError if it is not.
+
+        A dict is read by its keys, in whatever order it comes.
+        """
+        if self.container is None:
+            return [x]
+        if self.container is dict:
+            if not isinstance(x, Mapping) or set(x) != set(self.keys):
+                raise ValueError(f"a dict with the keys {list(self.keys)} is needed")
+            entries = [x[key] for key in self.keys]
+        elif isinstance(x, Mapping):
             raise ValueError("a list of arrays is needed, not a dict")
-        entries = list(x)
+        else:
+            entries = list(x)
         if len(entries) != len(self.parts):
             raise ValueError(f"{len(self.parts)} arrays are needed, not {len(entries)}")
         return [a for part, e in zip(self.parts, entries, strict=True) for a in part.arrays(e)]
@@ -230,24 +210,24 @@ def take_apart(x: Any) -> tuple[list[Any], list[str], Tree]:
         if not _is_container(part):
             arrays.append(part)
             labels.append(label)
-            return _Leaf()
-        names = list(part) if isinstance(part, Mapping) else _positions(part)
-        children = list(part.values()) if isinstance(part, Mapping) else list(part)
+            return Tree()
+        container: Any = tuple if isinstance(part, tuple) else list
+        keys, children = tuple(range(len(part))), part
+        if isinstance(part, Mapping):
+            container, keys, children = dict, tuple(part), part.values()
+        elif hasattr(part, "_fields"):
+            container, keys = type(part), part._fields
         below = [
             walk(child, f"{label}.{name}" if label else str(name) or "''")
-            for name, child in zip(names, children, strict=True)
+            for name, child in zip(keys, children, strict=True)
         ]
-        return _Keyed(names, below) if isinstance(part, Mapping) else _Listed(below, part)
+        return Tree(container, keys, tuple(below))
 
     structure = walk(x, "")
     doubled = sorted({label for label in labels if labels.count(label) > 1})
     if doubled:
         raise ValueError(f"x0 has more than one array named {doubled[0]!r}: rename its keys")
     return arrays, labels, structure
-
-
-def _positions(part: Any) -> list[Any]:
-    return list(getattr(part, "_fields", range(len(part))))
 
 
 def _is_container(x: Any) -> bool:
