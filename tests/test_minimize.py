@@ -253,22 +253,6 @@ def test_samples_count_component_gradients() -> None:
     assert solve(method="SCCD", max_cycles=1, tol=None).hvps > 0
 
 
-def test_return_rules() -> None:
-    options: dict[str, Any] = {"method": "SCCD", "b": 2, "max_cycles": 60, "tol": None, "every": 1}
-    seen: list[Any] = []
-    last = solve(returns="last", callback=seen.append, **options)
-    seen = [report.x for report in seen]  # a report may be kept
-    np.testing.assert_array_equal(last.x, seen[-1])
-    assert not np.array_equal(seen[0], seen[-1])
-    best = solve(returns="best", **options)
-    assert best.fun == min(best.history["fun"])
-    drawn = solve(**options)
-    assert any(np.array_equal(drawn.x, x) for x in seen)
-    pccd = solve(method="P-CCD", max_cycles=9, tol=None, every=1, order="shuffled")
-    k = int(np.nanargmin(pccd.history["change"]))
-    assert pccd.fun == pccd.history["fun"][k]
-
-
 def test_the_uniform_draw_is_uniform() -> None:
     from cyclade.blocks import Layout
     from cyclade.run.stopping import Seen, Uniform
