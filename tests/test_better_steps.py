@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from cyclade import L1, MCP, Backtracking, Box, Fixed, Layout, Matrix, NonNegative, minimize
+from cyclade import (
+    L1,
+    MCP,
+    Backtracking,
+    Box,
+    Curvature,
+    Fixed,
+    Layout,
+    Matrix,
+    NonNegative,
+    minimize,
+)
 from cyclade.run.extrapolation import Anderson
 from cyclade.steps.expected import expected_smoothness
 from cyclade.steps.scaling import equilibrate
@@ -265,3 +276,9 @@ def test_smoothness_of_terms_is_that_of_batches_scaled_up() -> None:
         found = expected_smoothness(Quadratics(), x, means, size, n, np.random.default_rng(0))
         assert found.curvature[0] == pytest.approx(np.mean(means))
         assert found.L[0] == pytest.approx(np.sqrt(np.mean(means) ** 2 + variance))
+
+
+def test_a_block_on_which_f_is_flat_gets_the_step_one() -> None:
+    steps = Curvature(1, every=1, iterations=1)
+    steps.measure(0, SimpleNamespace(get=lambda j: np.ones(2), hvp=lambda j, v: 0.0 * v))
+    assert steps.L == [1.0]

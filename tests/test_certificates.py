@@ -200,3 +200,16 @@ def test_a_users_regulariser_must_agree_with_itself(
     assert words in res.message
     assert res.success or "the regulariser of block 'W', contradicts itself" in res.message
     assert not claims or res.status == "wrong_regulariser"
+
+
+@pytest.mark.parametrize("method", ["P-CCD", "PAGE"])
+def test_a_regulariser_of_many_blocks_and_of_a_number_is_asked(method: Any) -> None:
+    for x0, blocks in ((np.ones(400), "coordinates"), (np.ones(()), None)):
+        for factor in (1.0, 0.5):
+            res = minimize(
+                lambda x, i=None: 0.5 * float(np.sum((x - 2.0) ** 2)), x0,
+                jac=lambda x, i=None: x - 2.0, blocks=blocks, n=9, method=method, L=1.0, eta=1.0,
+                reg=Absolute(0.5, factor, claims=factor < 1.0),
+            )  # fmt: skip
+            assert res.success == (factor == 1.0), res.message
+            assert res.success or "the regulariser of block '" in res.message

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cyclade import L1, minimize
+from cyclade import L1, Minibatch, Page, minimize
 from cyclade.regularisers import per_block
 from cyclade.sampling import ALL
 from cyclade.steps import Searched
-from cyclade.steps.searched import SLACK, eta_of
+from cyclade.steps.searched import SLACK, eta_of, rate_and_large
 
 SAMPLING = ["VRO-CCD", "VR-CCD", "PAGE", "SCCD", "SGD"]
 
@@ -110,3 +110,19 @@ def test_a_bend_that_is_rounding_beside_its_terms_teaches_nothing(
     now = SimpleNamespace(get=lambda j: np.zeros(1), terms=1.0, bend=lambda j, u: (bend, 1e-6))
     steps.at(0, now, np.ones(1), per_block(None, 1))
     assert (steps.beta[0] < 1.0) == learnt
+
+
+def test_where_all_samples_are_of_one_size_only_eta_falls() -> None:
+    """There is no larger sample to search on: nothing of the sweep is asked."""
+    steps = Searched(2, 0.8)
+    steps.slow(SimpleNamespace(), None, None)
+    steps.begin(1)
+    assert (steps.rate, steps.beta) == (0.4, [1.0, 1.0])
+
+
+def test_eta_falls_with_the_passes_and_large_samples_are_not_searched() -> None:
+    eta, large = rate_and_large(Minibatch(100, 10))
+    assert callable(eta)
+    assert ([eta(0), eta(30)], large) == ([1.0, 0.5], np.inf)
+    assert rate_and_large(Page(100, 50, 5))[1] == 50
+    assert rate_and_large(Page(100, 50, 50), 0.3) == (0.3, np.inf)
