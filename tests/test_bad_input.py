@@ -57,6 +57,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         r"order must list each of the blocks \['a', 'b'\] once, got \['a'\]",
     ),
     ("L of zero", {"L": 0.0}, r"L\[0\] must be positive and finite, got 0"),
+    ("L whose step overflows", {"L": 1e-310}, r"L\[0\] must be positive and finite"),
     ("negative L_j", {"L": [1.0, -1.0], "blocks": 2}, r"L\[1\] must be positive and finite"),
     ("L of the wrong length", {"L": [1.0], "blocks": 2}, "one entry for each of the 2 blocks"),
     ("diagonal of the wrong shape", {"L": [np.ones(3)]}, r"L\[0\] must have the shape \(4,\)"),

@@ -8,6 +8,7 @@ import pickle
 import re
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -292,6 +293,11 @@ def test_ctrl_c_ends_after_the_cycle_with_the_best_so_far() -> None:
     assert res.state is not None
 
 
+def test_outside_the_main_thread_no_signal_is_touched() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(solve).result().success
+
+
 def test_an_interrupt_in_the_middle_of_a_cycle() -> None:
     calls = 0
 
@@ -304,7 +310,7 @@ def test_an_interrupt_in_the_middle_of_a_cycle() -> None:
 
     res = minimize(fun, np.zeros(12), jac=PROBLEM.jac, n=30, blocks=4, method="P-CCD", tol=None)
     assert not res.success
-    assert "interrupted in cycle" in res.message
+    assert f"interrupted in cycle {res.cycles + 1};" in res.message
     assert res.state is None
     assert np.isfinite(res.fun)
 

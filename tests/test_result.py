@@ -115,6 +115,7 @@ def test_what_users_wrote_is_escaped_in_notebooks(result: Result) -> None:
     assert "no tolerance was reached" in shown
 
 
-def test_a_history_of_one_row_has_no_curve(result: Result) -> None:
-    short = replace(result, history={name: column[:1] for name, column in result.history.items()})
-    assert "svg" not in short._repr_html_()
+@pytest.mark.parametrize("rows", [1, 2])
+def test_two_rows_of_a_history_make_a_curve(result: Result, rows: int) -> None:
+    history = {name: column[:rows] for name, column in result.history.items()}
+    assert ("svg" in replace(result, history=history)._repr_html_()) == (rows == 2)
