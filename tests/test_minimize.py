@@ -158,17 +158,20 @@ def test_jac_true_and_args_and_block_jac() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("order", ["forward", "greedy"])
-def test_block_jac_follows_the_same_path_as_jac(method: str, order: str) -> None:
-    buffer = np.zeros(3)  # handed out again and again: it must be copied
+@pytest.mark.parametrize(("order", "blocks"), [("forward", 4), ("greedy", 4), ("forward", 2)])
+def test_block_jac_follows_the_same_path_as_jac(method: str, order: str, blocks: int) -> None:
+    size = 12 // blocks
+    buffer = np.zeros(size)  # handed out again and again: it must be copied
 
     def block_jac(x: Any, j: int, idx: Any) -> Any:
         assert not x.flags.writeable
-        buffer[:] = PROBLEM.jac(x, idx)[3 * j : 3 * j + 3]
+        buffer[:] = PROBLEM.jac(x, idx)[size * j : size * (j + 1)]
         return buffer
 
     b = None if method == "P-CCD" else 9
-    options: dict[str, Any] = {"method": method, "order": order, "b": b, "max_cycles": 12}
+    options: dict[str, Any] = {
+        "method": method, "order": order, "b": b, "max_cycles": 12, "blocks": blocks,
+    }  # fmt: skip
     by_jac = solve(tol=None, **options)
     by_block = solve(tol=None, jac=None, block_jac=block_jac, **options)
     np.testing.assert_allclose(by_jac.x, by_block.x, atol=1e-14)
