@@ -400,6 +400,18 @@ def test_jac_with_many_blocks_reads_only_the_block_in_turn(order: str) -> None:
     assert reads <= 2 * m  # x^j and g^j
 
 
+@pytest.mark.parametrize(("order", "by_blocks"), [("forward", True), ("greedy", False)])
+def test_greedy_turns_look_at_all_blocks_which_one_call_of_jac_gives(
+    order: Any, by_blocks: bool
+) -> None:
+    calls = Calls()
+    minimize(
+        calls.value, X0, jac=calls.gradient, block_jac=calls.block_jac, n=PROBLEM.n, blocks=BLOCKS,
+        method="P-CCD", L=9.0, order=order, tol=None, max_cycles=3,
+    )  # fmt: skip
+    assert (calls.block > 0) == by_blocks
+
+
 # ------------------------------------------------------------------------------- a user's own
 
 
