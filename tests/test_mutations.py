@@ -322,6 +322,23 @@ def check_largest_curvature() -> None:
     assert all(after >= before for before, after in pairwise(seen))
 
 
+def check_compared_once() -> None:
+    """Where f bends down, the gradient is held against values once, not at every turn."""
+    asked = 0
+
+    def fun(x: Any) -> float:
+        nonlocal asked
+        asked += 1
+        return -0.5 * float(x @ x)
+
+    bending, counts = OneBlock(fun, lambda x: -x, [1.0]), [0]
+    for _ in bending.turns(Backtracking([0.1]), 3):
+        counts.append(asked)
+    first, *later = (after - before for before, after in pairwise(counts))
+    assert first >= 4
+    assert max(later) <= 2
+
+
 def check_nothing_learnt() -> None:
     """Where neither values nor gradients can tell, L_j stays what was last accepted."""
     steps = Backtracking([4.0], shrink=0.5)
@@ -435,6 +452,7 @@ LINES: list[tuple[Any, str, str, str, Check]] = [
      "Verdict.LOST)", "edge = False", check_edge),
     (Backtracking, "at", "if trial.curvature > self.seen[j]:", "if trial.curvature > 0:",
      check_largest_curvature),
+    (Backtracking, "_check_gradient", "self.compared[j] = True", "pass", check_compared_once),
     (Backtracking, "at", "if rejections == 0 and trial_number == 0:", "if False:",
      check_nothing_learnt),
     (Backtracking, "_by_gradients", "norm2(there - slope, 1.0 / shape)",
