@@ -56,9 +56,7 @@ def variance_recursion(
     with u_k = Σ_j ‖g_{k−1}^j − ∇^j f(x_{k−1,j})‖²_{Λ_j⁻¹} and v_k = ‖x_k − x_{k−1}‖²_Λ. It starts
     from v_0 = 0 and E[u_0] ≤ (n−b)σ²/(b(n−1)), which is :func:`lemma1_variance`.
 
-    The paper's proof first replaces a variance by a second moment and then divides it by b',
-    which is not allowed in that order (b' equal vectors have the mean square of one of them, not
-    1/b' of it). In the other order, Lemma 1 first, the same inequality follows.
+    The paper's proof divides a second moment by b' where Lemma 1 must come first.
 
     >>> common = dict(L_hat=1.0, L_tilde=0.5, n=100, b=100, b_small=10, p=0.5, sigma2=4.0)
     >>> variance_recursion(u_prev=2.0, v=0.0, v_prev=0.0, **common)

@@ -6,14 +6,10 @@ from the integer b', η is the largest that its theorem allows for these very nu
 paper's K rounded up, at least 1. Before a plan is returned, the bound it rests on is evaluated and
 K raised until it meets the target, so that rounding errors cannot break the promise.
 
-The guarantees were checked line by line and hold with the stated constants; four remarks.
-
-* The PŁ proofs print exp(−nμK/(2+ημ)) where exp(−ημK/(2+ημ)) is meant.
-* In Corollary 6 the three terms are at most ε/3, ε/12 and ε/3: a quarter of ε is never used.
-* log(Δ_0/ε) is negative when Δ_0 < ε: then K = 1.
-* The costs O(√(n(L̂+L̃)) …) come from √(1+4c_0) + 1, hence suppose that L̂ + L̃ is bounded below.
-  It is when Λ is tight (L̂ ≥ 1, see :func:`~cyclade.theory.quadratic_Lambda`); inflating Λ drives
-  L̂ and L̃ to 0, but not the cost: K ≥ 4Δ_0/ε² always, as η < 1.
+The guarantees hold with the stated constants; docs/design/algorithm.md has the slips that were met.
+log(Δ_0/ε) is negative when Δ_0 < ε: then K = 1. The costs O(√(n(L̂+L̃)) …) suppose that L̂ + L̃ is
+bounded below, as it is where Λ is tight (:func:`~cyclade.theory.quadratic_Lambda`): a larger Λ drives
+both to 0, but K ≥ 4Δ_0/ε² always.
 """
 
 from __future__ import annotations
