@@ -8,8 +8,8 @@ K raised until it meets the target, so that rounding errors cannot break the pro
 
 The guarantees hold with the stated constants; docs/design/algorithm.md has the slips that were met.
 log(Δ_0/ε) is negative when Δ_0 < ε: then K = 1. The costs O(√(n(L̂+L̃)) …) suppose that L̂ + L̃ is
-bounded below, as it is where Λ is tight (:func:`~cyclade.theory.quadratic_Lambda`): a larger Λ drives
-both to 0, but K ≥ 4Δ_0/ε² always.
+bounded below, as it is where Λ is tight (see :func:`~cyclade.theory.quadratic_Lambda`): a larger Λ
+drives both to 0, but K ≥ 4Δ_0/ε² always.
 """
 
 from __future__ import annotations
