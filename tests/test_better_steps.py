@@ -265,17 +265,19 @@ def test_smoothness_of_terms_is_that_of_batches_scaled_up() -> None:
             return SimpleNamespace(hvp=lambda j, v: sample * v)
 
         def evaluate(self, x: Any, sample: Any) -> Any:
-            return 0.0, [sample * x.get(0)]
+            return 0.0, [sample * xj for xj in x.blocks()]
 
-    x = Layout.of(np.ones(1), None).point(np.ones(1))
     for means, size, n, variance in [
         ([1.0, 3.0], 1, np.inf, 2 * 1.0),  # two of very many terms: the factor 2/(2 − 1)
         ([1.0, 3.0, 8.0], 1, np.inf, 1.5 * 26 / 3),
         ([1.5, 6.5], 2, 4, 2 * 2 * 1.5 * 6.25),  # two pairs of four terms: (4 − 1)/(4 − 2) too
     ]:
-        found = expected_smoothness(Quadratics(), x, means, size, n, np.random.default_rng(0))
-        assert found.curvature[0] == pytest.approx(np.mean(means))
-        assert found.L[0] == pytest.approx(np.sqrt(np.mean(means) ** 2 + variance))
+        for m in (1, 9):  # more blocks than are looked at one by one
+            x = Layout.of(np.ones(m), "coordinates").point(np.ones(m))
+            scaled = [0.1 * mean for mean in means]
+            found = expected_smoothness(Quadratics(), x, scaled, size, n, np.random.default_rng(0))
+            np.testing.assert_allclose(found.curvature, 0.1 * np.mean(means))
+            np.testing.assert_allclose(found.L, 0.1 * np.sqrt(np.mean(means) ** 2 + variance))
 
 
 def test_a_block_on_which_f_is_flat_gets_the_step_one() -> None:
