@@ -268,6 +268,7 @@ def test_smoothness_of_terms_is_that_of_batches_scaled_up() -> None:
             return 0.0, [sample * xj for xj in x.blocks()]
 
     for means, size, n, variance in [
+        ([2.0], 1, np.inf, 0.0),  # one says nothing of the variance
         ([1.0, 3.0], 1, np.inf, 2 * 1.0),  # two of very many terms: the factor 2/(2 − 1)
         ([1.0, 3.0, 8.0], 1, np.inf, 1.5 * 26 / 3),
         ([1.5, 6.5], 2, 4, 2 * 2 * 1.5 * 6.25),  # two pairs of four terms: (4 − 1)/(4 − 2) too

@@ -12,6 +12,7 @@ from cyclade import L1, Minibatch, Page, minimize
 from cyclade.regularisers import per_block
 from cyclade.sampling import ALL
 from cyclade.steps import Searched
+from cyclade.steps.scaling import PROBES, ROUNDS
 from cyclade.steps.searched import SLACK, eta_of, rate_and_large
 
 SAMPLING = ["VRO-CCD", "VR-CCD", "PAGE", "SCCD", "SGD"]
@@ -126,3 +127,15 @@ def test_eta_falls_with_the_passes_and_large_samples_are_not_searched() -> None:
     assert ([eta(0), eta(30)], large) == ([1.0, 0.5], np.inf)
     assert rate_and_large(Page(100, 50, 5))[1] == 50
     assert rate_and_large(Page(100, 50, 50), 0.3) == (0.3, np.inf)
+
+
+def test_every_product_with_a_hessian_is_watched() -> None:
+    at_x0 = SimpleNamespace(
+        get=lambda j: np.ones(2), grad=lambda j: np.ones(2), hvp=lambda j, v: 3.0 * v,
+        bend=lambda j, u: (3.0 * float(np.sum((u - 1.0) ** 2)), 1.0),
+    )  # fmt: skip
+    watched: list[float] = []
+    steps = Searched(2, scaled=[0])
+    steps.look(at_x0, watched.append)
+    assert len(watched) == ROUNDS * PROBES + 2  # D_0, and a first guess for each block
+    assert steps.beta[1] == pytest.approx(3.0)
