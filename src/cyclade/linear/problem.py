@@ -5,6 +5,7 @@ z is (n,), or (n, T) for T outputs. x is one flat vector in the order of the bou
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from cyclade.linear import limits, numerics
 from cyclade.linear.checks import as_data, in_chunks, is_constant
-from cyclade.linear.kernels.smooth_losses import GAMMA, LOGISTIC, POISSON, best_shift
+from cyclade.linear.kernels.smooth_losses import GAMMA, LOGISTIC, POISSON
 from cyclade.linear.loss_at import LossAt, by_rows, loss_at
 from cyclade.linear.losses import Gamma, Logistic, Loss, Poisson
 from cyclade.linear.panels.dense import DenseDesign
@@ -160,10 +161,6 @@ class Problem:
         """
         total: Any = 0.0 if self.offset.ndim == 1 else np.zeros(self.offset.shape[1])
         before = np.inf
-        if self.fit_intercept and self.code is not None and z.ndim == 1:
-            total = best_shift(self.code, self.y, self.s, z)  # what follows checks it
-            if total:
-                here, before = self.loss_at(z + total), 0.0
         if here is None:
             here = self.loss_at(z)
         if not self.fit_intercept:
@@ -247,13 +244,22 @@ def imbalance(loss_at: LossAt) -> tuple[Any, float]:
         return slope, float(np.max(np.abs(slope) / np.maximum(size, numerics.TINY)))
 
 
+def guess(problem: Problem) -> float:
+    """The intercept of the null model without an offset, where a formula gives it; else 0."""
+    if problem.code is None or not problem.fit_intercept:
+        return 0.0
+    mean = float(problem.s @ problem.y)
+    odds = mean if problem.code != LOGISTIC else (1.0 + mean) / max(1.0 - mean, numerics.TINY)
+    return math.log(odds) if numerics.ROOT < odds < 1.0 / numerics.ROOT else 0.0
+
+
 class Null:
     """The null model, x = 0 with the best intercept: the scale of gaps, and λ_max."""
 
     def __init__(self, problem: Problem) -> None:
         self.design = problem.design  # not the problem: a cycle would outlive the fit
-        nowhere = np.zeros(problem.offset.shape[1:]) if problem.offset.ndim > 1 else 0.0
-        self.loss_at, self.c = problem.shifted(problem.offset.copy(), nowhere)
+        start = np.zeros(problem.offset.shape[1:]) if problem.offset.ndim > 1 else guess(problem)
+        self.loss_at, self.c = problem.shifted(problem.offset + start, start)
         self._free = problem.fit_intercept and not problem.has_offset
 
     @cached_property

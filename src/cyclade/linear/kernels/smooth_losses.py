@@ -12,8 +12,7 @@ import numpy as np
 
 from cyclade.linear.kernels.jit import compiled, inner, reductions
 from cyclade.linear.kernels.linalg import dot
-from cyclade.linear.limits import STEPS
-from cyclade.linear.numerics import SOLVED, SUM, TINY
+from cyclade.linear.numerics import TINY
 
 LOGISTIC, POISSON, GAMMA = 0, 1, 2
 
@@ -185,60 +184,3 @@ def loss_conjugate(
         for i in range(n):
             a[i] = (1.0 - a[i]) * (1.0 + logs[i])
     return entropy + dot(s, a, n)
-
-
-@compiled
-def best_shift(code: int, y: Any, s: Any, z: Any) -> float:
-    """The d that minimises Σ_i s_i φ(y_i, z_i + d), by Newton steps; 0 where they fail.
-
-    A step is halved until the slope has become smaller. Where all z_i are the same, as those of a
-    null model, the mean of y tells d.
-    """
-    n, total = z.shape[0], 0.0
-    low, high, up, down, mass = spread(y, s, z)
-    if low == high:
-        odds = up / (down if code == LOGISTIC else mass)
-        return np.log(odds) - low if 0.0 < odds < np.inf else 0.0
-    at, slopes, bends = np.empty(n), np.empty(n), np.empty(n)
-    e, room = np.empty(n), np.empty(n)
-    slope, size, bend, d = np.inf, 0.0, 0.0, 0.0
-    for _ in range(STEPS):
-        for i in range(n):
-            at[i] = z[i] + (total + d)
-        derivatives(code, y, s, at, slopes, bends, e, room)
-        new, new_size, new_bend = sums(slopes, bends)
-        if abs(new) < abs(slope):
-            slope, size, bend, total = new, new_size, new_bend, total + d
-            if abs(slope) <= SUM * size:
-                return total
-            if not bend > 0.0:
-                return 0.0
-            d = -slope / bend
-        elif abs(slope) <= SOLVED * size:
-            return total
-        else:
-            d *= 0.5
-    return 0.0
-
-
-@reductions
-def spread(y: Any, s: Any, z: Any) -> tuple[float, float, float, float, float]:
-    """The least and the largest z_i; Σ s_i y_i over y_i > 0, −Σ s_i y_i over y_i < 0; Σ s_i."""
-    low, high, up, down, mass = z[0], z[0], 0.0, 0.0, 0.0
-    for i in range(z.shape[0]):
-        low, high = min(low, z[i]), max(high, z[i])
-        up += s[i] * max(y[i], 0.0)
-        down += s[i] * max(-y[i], 0.0)
-        mass += s[i]
-    return low, high, up, down, mass
-
-
-@reductions
-def sums(slopes: Any, bends: Any) -> tuple[float, float, float]:
-    """Of the slopes, their sizes, and the bends."""
-    slope, size, bend = 0.0, 0.0, 0.0
-    for i in range(slopes.shape[0]):
-        slope += slopes[i]
-        size += abs(slopes[i])
-        bend += bends[i]
-    return slope, size, bend
