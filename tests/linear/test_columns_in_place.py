@@ -32,7 +32,7 @@ def data(n=60, p=21, seed=3):
 
 
 def begun(X, y, w, centred):
-    panel = as_design(X).shared_panel(w, centred)
+    panel = as_design(X, tuning=IN_PLACE).growing_panel(w, centred)
     panel.extend(np.arange(X.shape[1]))
     panel.start(np.sqrt(w) * (y - (w @ y) * centred), np.zeros(X.shape[1]))
     return panel
@@ -81,7 +81,7 @@ def test_columns_in_place_follow_core_cycle(penalty, centred, shift):
 def test_float32_columns_have_a_residual_in_float64():
     X, y, w = data()
     X32 = np.asfortranarray(X, np.float32)
-    panel = as_design(X32, tuning=Tuning(cache=0)).shared_panel(w, True)
+    panel = as_design(X32, tuning=Tuning(cache=0, long_run=0)).growing_panel(w, True)
     panel.extend(np.arange(X.shape[1]))
     panel.start(np.sqrt(w) * (y - w @ y), np.zeros(X.shape[1]))
     panel.choose(np.arange(X.shape[1]))

@@ -1,7 +1,5 @@
 """Pivots: the factor follows the support, and the corner they end at is the minimum."""
 
-from types import SimpleNamespace
-
 import numba
 import numpy as np
 import pytest
@@ -13,8 +11,7 @@ from cyclade.linear.kernels.linalg import append, remove
 from cyclade.linear.kernels.pivots import pivots
 from cyclade.linear.losses import Cauchy
 from cyclade.linear.penalties import L1
-from cyclade.linear.subproblem.active_set import ActiveSetNewton, suits
-from cyclade.linear.tuning import DEFAULT
+from cyclade.linear.subproblem.active_set import ActiveSetNewton
 
 
 def products(seed, n, m):
@@ -167,35 +164,3 @@ def test_nearly_as_many_columns_as_rows_with_outliers(fit_intercept, monkeypatch
     assert np.abs(g[at] + lam * np.sign(fit.coef[at])).max() <= 1.1e-5 * lam
     assert (np.abs(g[~at]) <= lam * (1 + 1.1e-5)).all()
     assert any(made)
-
-
-def described(n, size, distance, convex=False, is_norm=True):
-    """Just enough of a problem and a state."""
-    problem, state = SimpleNamespace(tuning=DEFAULT), SimpleNamespace()
-    problem.loss = SimpleNamespace(convex=convex)
-    problem.design = SimpleNamespace(n=n, p=9_000, entries=9_000 * n)
-    problem.penalty = SimpleNamespace(is_norm=is_norm, top=2.0)
-    state.x, state.kept = np.zeros(9_000), {}
-    state.measured = SimpleNamespace(distance=distance)
-    state.x[:size] = 1.0
-    return problem, state
-
-
-def test_pivots_are_for_nonconvex_losses_under_l1():
-    assert suits(*described(1_000, 50, 9.0))
-    assert not suits(*described(1_000, 50, 9.0, convex=True))
-    assert not suits(*described(1_000, 50, 9.0, is_norm=False))
-
-
-def test_far_from_the_minimum_many_columns_are_left_to_cycles():
-    assert suits(*described(1_000, 150, 1.9))
-    assert not suits(*described(1_000, 300, 1.9))
-    assert suits(*described(1_000, 300, 0.1))
-    assert not suits(*described(1_000, 8_000, 0.1))
-
-
-def test_short_columns_are_cycled_over_first():
-    problem, state = described(10, 800, 0.1)
-    assert not suits(problem, state)
-    state.kept["slow"] = True
-    assert suits(problem, state)

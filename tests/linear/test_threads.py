@@ -150,7 +150,7 @@ def test_products_of_two_threads_are_those_of_one(centred, dtype):
     X, y = table()
     n, p = X.shape
     w = np.full(n, 1 / n)
-    panel = as_design(X.astype(dtype), tuning=SHARED).shared_panel(w, centred)
+    panel = as_design(X.astype(dtype), tuning=SHARED).growing_panel(w, centred)
     panel.extend(np.arange(p))
     panel.start(np.sqrt(w) * (y - y.mean() * centred), np.zeros(p))
     old, new, G = np.arange(5), np.arange(5, p), np.zeros((5, 5))

@@ -504,15 +504,11 @@ class DenseDesign:
         A tall X by rows is turned for that: its columns lie scattered, and most of them would be
         picked.
         """
-        return self.shared_panel(w, centred) if self.shares(w) else self.panel(NONE, w, centred)
-
-    def shares(self, w: Array) -> bool:
         by_columns = self.by_columns or self.entries <= self.tuning.huge
         long = self.n * self.dtype.itemsize >= self.tuning.long_run and self.n >= self.p
-        return bool(long and by_columns and w.min() == w.max())
-
-    def shared_panel(self, w: Array, centred: bool) -> SharedDensePanel:
-        return SharedDensePanel(self.turn(), w, centred, self.tuning)
+        if long and by_columns and w.min() == w.max():
+            return SharedDensePanel(self.turn(), w, centred, self.tuning)
+        return self.panel(NONE, w, centred)
 
     def unweighted(self, cols: Array, centred: bool) -> DenseColumns:
         return DenseColumns(self, cols, centred)

@@ -125,15 +125,6 @@ class Design(Protocol):
     def growing_panel(self, w: Array, centred: bool) -> Panel:
         """A panel without columns, which some will be added to again and again."""
 
-    def shares(self, w: Array) -> bool:
-        """Whether cycles run on the columns of X where they lie, under these weights.
-
-        A dense X by rows may be turned for that.
-        """
-
-    def shared_panel(self, w: Array, centred: bool) -> Panel:
-        """A panel of all columns of X where they lie; `extend` computes their norms."""
-
     def unweighted(self, cols: Array, centred: bool) -> Columns:
         """The chosen columns (and perhaps others) without weights, for products under any."""
 

@@ -330,16 +330,10 @@ class SparseDesign:
         memory access.
         """
         long = self.data.nbytes >= self.tuning.long_run * self.p
-        if not (long and self.shares(w)):
-            return self.panel(NONE, w, centred)
-        return self.shared_panel(w, centred)
-
-    def shares(self, w: Array) -> bool:
-        return bool(w.min() == w.max())
-
-    def shared_panel(self, w: Array, centred: bool) -> SharedPanel:
-        X = self.data, self.rows, self.starts
-        return SharedPanel(*X, NONE, w, centred, self.tuning)
+        if long and w.min() == w.max():
+            X = self.data, self.rows, self.starts
+            return SharedPanel(*X, NONE, w, centred, self.tuning)
+        return self.panel(NONE, w, centred)
 
     def unweighted(self, cols: Array, centred: bool) -> SparseColumns:
         """The columns without weights; all of them if products of all pay."""
