@@ -274,7 +274,9 @@ def solve_curved(
         c = null.c
         if lams.size == 1:
             largest = largest_lam(*shape, null.gradient)
-            above = stages(largest, float(lams[0]), tuning.lam_step)
+            # The strong rule holds for short steps alone: after long ones of a wide X all come in.
+            step = tuning.lam_step if problem.is_tall else tuning.near
+            above = stages(largest, float(lams[0]), step)
     every, extra = np.concatenate([above, lams]), above.size
     goals = np.full(every.size, np.inf)
     goals[extra:] = max(0.5 * tol, numerics.SUM) * null.scale
