@@ -177,6 +177,14 @@ def test_float32_meets_its_default_tolerance() -> None:
     np.testing.assert_allclose(single.coef_, CoxRegression(0.02).fit(X, y).coef_, atol=1e-4)
 
 
+def test_the_default_tolerance_is_that_of_other_models_and_no_intercept_is_shown() -> None:
+    X, given = draw()
+    model = CoxRegression(0.02).fit(X, survival(**given))
+    assert model.certificate_.tolerance == pytest.approx(1e-6 * 0.02)
+    assert "intercept" not in model.summary()
+    assert "features selected" in model.summary()
+
+
 def test_strata_are_named_by_number() -> None:
     X, given = draw()
     model = CoxRegression(0.02).fit(X, survival(**given))

@@ -257,6 +257,35 @@ def test_tables_have_names():
     assert {"coef", "std err", "p", "q", "lower", "upper"} <= set(table.columns)
 
 
+@pytest.mark.parametrize("alpha", [0.0, 0.05])
+def test_other_rows_than_those_of_the_fit_are_refused(alpha):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 4))
+    y, times = X[:, 0] + rng.standard_normal(120), rng.exponential(np.exp(-X[:, 0]))
+    weights = rng.integers(1, 4, 120).astype(float)
+    free = linear.Lasso(alpha, fit_intercept=False)
+    cases = [(linear.Lasso(alpha), y), (linear.SparseLogisticRegression(alpha), y > 0)]
+    cases += [(linear.CoxRegression(alpha), times), (free, y)] if alpha == 0.0 else []
+    for model, target in cases:
+        inference(model.fit(X, target), X, target)
+        others = [(X + 1.0, target), (X[:80], target[:80]), (X, target, weights)]
+        others = [(X[::-1], target), others[1]] if alpha == 0.0 else others
+        for other in others:
+            with pytest.raises(ValueError, match="fitted to other rows"):
+                inference(model, *other)
+        order = rng.permutation(120)
+        inference(model, X[order], target[order])
+
+
+def test_dependent_columns_are_named():
+    rng = np.random.default_rng(0)
+    levels, age = rng.integers(0, 3, 120), rng.standard_normal((120, 1))
+    X, y = np.c_[age, np.eye(3)[levels]], age[:, 0] + rng.standard_normal(120)
+    with pytest.warns(UserWarning, match=r"columns 1, 2, 3 are dependent"):
+        inference(linear.Lasso(0.05).fit(X, y), X, y)
+    inference(linear.Lasso(0.05).fit(X[:, :3], y), X[:, :3], y)  # a warning would be an error
+
+
 def test_what_has_no_inference_is_named():
     _, X, y, _ = draw("gaussian", n=40)
     wide = np.random.default_rng(0).standard_normal((40, 60))

@@ -11,11 +11,13 @@ Efron's. A gradient costs O(n) once the rows are sorted.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cyclade._checks import choice
+from cyclade.linear.loss_at import KINDS, LossAt
 from cyclade.linear.losses import Array, Loss
 
 TINY = float(np.finfo(np.float64).tiny)
@@ -92,6 +94,14 @@ def as_survival(y: Any) -> Array:
     return survival(y[:, 0], y[:, 1])
 
 
+class Sums(NamedTuple):
+    """What value and derivatives at one z are made of."""
+
+    logs: Array  # of the sum over the risk set of each event
+    e: Array  # w e^{z − low} of each row, in order
+    low: Array  # the largest z of a row's stratum
+
+
 class RiskSets:
     """Who is at risk when, for some rows in the order of `rows`."""
 
@@ -129,11 +139,8 @@ class RiskSets:
             out[a:b] = np.cumsum(values[a:b][::-1])[::-1]
         return out
 
-    def at(self, z: Array) -> tuple[Array, Array, Array, Array]:
-        """Logarithms of the sums of each event; with z from its largest on: e = w e^z, the sums.
-
-        And that largest z of a row's stratum.
-        """
+    def at(self, z: Array) -> Sums:
+        """The sums over risk sets at z."""
         z = np.asarray(z, np.float64)[self.order]
         low = np.maximum.reduceat(z, self.starts)[self.own]
         e = self.weights[self.order] * np.exp(z - low)
@@ -148,42 +155,41 @@ class RiskSets:
         least = (1.0 - self.part) * e[self.events]
         sums = np.maximum(np.maximum(sums, least), TINY)
         logs = np.maximum(np.log(sums), (z - low)[self.events] + np.log(1.0 - self.part))
-        return logs + low[self.events], e, np.exp(logs), low
+        return Sums(logs + low[self.events], e, low)
 
-    def value(self, z: Array) -> Array:
+    def value(self, z: Array, sums: Sums) -> Array:
         """F, as a term of each event; their mean over all rows is F."""
-        logs, *_ = self.at(z)
         out, rows = np.zeros(self.n), self.order[self.events]
-        out[rows] = self.share * logs - self.weights[rows] * z[rows]
+        out[rows] = self.share * sums.logs - self.weights[rows] * z[rows]
         return out * (self.n / self.total)
 
-    def hazards(self, z: Array) -> tuple[Array, Array]:
+    def hazards(self, sums: Sums) -> tuple[Array, Array]:
         """Of each row, in order, w e^z times the hazard it went through; of each group, its step.
 
         Steps are times e^{max z} of the stratum.
         """
-        _, e, sums, _ = self.at(z)
-        term = self.share / sums
+        term = self.share / np.exp(sums.logs - sums.low[self.events])
         step = np.bincount(self.group, term, self.times.size)
         passed = np.r_[0.0, np.cumsum(step)]
         through = passed[self.last] - passed[self.before]
         less = np.bincount(self.group, self.part * term, self.times.size)
         through[self.events] -= less[self.group]
-        return e * np.maximum(through, 0.0), step
+        return sums.e * np.maximum(through, 0.0), step
 
     def baseline(self, z: Array) -> list[tuple[Array, Array]]:
         """Times and cumulative hazard of each stratum."""
-        step, low = self.hazards(z)[1], self.at(z)[3][self.starts]
+        sums = self.at(z)
+        step, low = self.hazards(sums)[1], sums.low[self.starts]
         parts = [np.flatnonzero(self.strata == k) for k in range(self.starts.size)]
         return [
             (self.times[part], np.cumsum(step[part]) * np.exp(-top))
             for part, top in zip(parts, low, strict=True)
         ]
 
-    def slopes(self, z: Array) -> tuple[Array, Array]:
+    def slopes(self, sums: Sums) -> tuple[Array, Array]:
         """n ∂F/∂z, and weights of a quadratic model above F: n times the hazards."""
         bend = np.empty(self.n)
-        bend[self.order] = self.hazards(z)[0]
+        bend[self.order] = self.hazards(sums)[0]
         slope, rows = bend.copy(), self.order[self.events]
         slope[rows] -= self.weights[rows]
         return slope * (self.n / self.total), bend * (self.n / self.total)
@@ -208,6 +214,7 @@ class Cox(Loss):
     ties: str = "breslow"
 
     flat = False
+    joins_rows = True
 
     def __post_init__(self) -> None:
         choice("ties", self.ties, ("breslow", "efron"))
@@ -228,19 +235,55 @@ class Cox(Loss):
         again = np.flatnonzero(y == y[0])  # cross-validation stacks the rows of all alphas
         size = int(again[1]) if again.size > 1 else y.size
         sets = self.sets(y[:size])
-        return np.concatenate([sets.value(part) for part in z.reshape(-1, size)])
+        return np.concatenate([sets.value(part, sets.at(part)) for part in z.reshape(-1, size)])
 
     def gradient(self, y: Array, z: Array) -> Array:
         """n ∂F/∂z."""
-        return self.sets(y).slopes(z)[0]
+        return self._slopes(y, z)[0]
 
     def curvature(self, y: Array, z: Array) -> Array:
         """n times a diagonal above the Hessian of F."""
-        return self.sets(y).slopes(z)[1]
+        return self._slopes(y, z)[1]
 
     def majoriser(self, y: Array, z: Array) -> Array:
         """None at a distance: infinite."""
         return np.full_like(z, np.inf)
+
+    def _slopes(self, y: Array, z: Array) -> tuple[Array, Array]:
+        sets = self.sets(y)
+        return sets.slopes(sets.at(z))
+
+
+class CoxLossAt(LossAt):
+    """The sums over risk sets are formed once, for the value and both derivatives."""
+
+    def __init__(self, loss: Any, y: Array, s: Array, z: Array) -> None:
+        super().__init__(loss, y, s, z)
+        self.sets = loss.sets(y)
+        self.sums = self.sets.at(z)
+
+    @cached_property
+    def value(self) -> float:
+        """F."""
+        return float(self.s @ self.sets.value(self.z, self.sums))
+
+    @cached_property
+    def _slopes(self) -> tuple[Array, Array]:
+        found: tuple[Array, Array] = self.sets.slopes(self.sums)
+        return found
+
+    @property
+    def u(self) -> Array:
+        """n ∂F/∂z."""
+        return self._slopes[0]
+
+    @property
+    def second(self) -> Array:
+        """n times a diagonal above the Hessian."""
+        return self._slopes[1]
+
+
+KINDS[Cox] = CoxLossAt
 
 
 def concordance(y: Array, z: Array, weights: Array | None = None) -> float:

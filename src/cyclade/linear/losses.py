@@ -72,6 +72,8 @@ class Loss:
         Whether φ is ½ (z − y)²: quadratic models are then exact, with weights that never change.
     softmax : bool
         Whether ∂²φ/∂z² of a row is diag(p) − ppᵀ, with p = ``mean(z)`` over the classes.
+    joins_rows : bool
+        Whether ∂φ_i/∂z depends on other rows: `curvature` is then a diagonal above the Hessian.
 
     Notes
     -----
@@ -99,6 +101,7 @@ class Loss:
     flat: bool = True
     quadratic: bool = False
     softmax: bool = False
+    joins_rows: bool = False
 
     def value(self, y: Array, z: Array) -> Array:
         """φ(y_i, z_i), one per row."""

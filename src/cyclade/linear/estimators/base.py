@@ -219,7 +219,7 @@ class LinearModel(FittedModel):
     def _fitted(self, data: Data) -> Self:
         """Set the attributes of a fit."""
         start = perf_counter()
-        self._had_offset = data.offset is not None
+        self._had_offset, self._n_rows = data.offset is not None, len(data.y)
         self._look_at_scales(data)
         solutions = self._fit(data)
         self._starts = [(s.coef, s.intercept) for s in solutions]

@@ -82,6 +82,11 @@ class FittedModel(Declared):
         "given. Names and numbers of features are then those of the encoded columns.",
     ] = field(init=False)
 
+    @property
+    def _has_intercept(self) -> bool:
+        """Whether an intercept was fitted."""
+        return bool(getattr(self, "fit_intercept", True))
+
     def _linear(self, X: Any, offset: Any) -> Array:
         """Z = Xx + c + offset."""
         offset = getattr(self, "_own_offset", None) if offset is None else offset
@@ -191,7 +196,8 @@ class FittedModel(Declared):
             lines.append(f"  {names[j]}: " + ", ".join(f"{value:.4g}" for value in coef[:, j]))
         if len(chosen) > limit:
             lines.append(f"  and {len(chosen) - limit} more")
-        lines.append("intercept: " + ", ".join(f"{c:.4g}" for c in np.ravel(self.intercept_)))
+        if self._has_intercept:
+            lines.append("intercept: " + ", ".join(f"{c:.4g}" for c in np.ravel(self.intercept_)))
         lines += self._choice()
         if hasattr(self, "certificate_"):
             c = self.certificate_

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from cyclade._checks import choice, whole_number
 from cyclade.linear.checks import check_weights, in_chunks
 from cyclade.linear.cox import Cox, as_survival, concordance
-from cyclade.linear.estimators.base import Data, Encoded, LinearModel, Regressor, Single
+from cyclade.linear.estimators.base import Data, Encoded, Regressor, Single
 from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.estimators.fitted import text_named
 from cyclade.linear.estimators.frames import encoded
@@ -64,6 +64,7 @@ class CoxRegression(Regressor, Single):
 
     _targets = "rng.exponential(np.exp(-2.0 * X[:, 0]))"
     _multi_output = False
+    _has_intercept = False
 
     def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
         return Cox(*self._likelihood, self.ties)
@@ -107,11 +108,6 @@ class CoxRegression(Regressor, Single):
         z = z if data.offset is None else z + data.offset
         self.baseline_ = data.loss.sets(data.targets[0]).baseline(z)  # type: ignore[attr-defined]
         return self
-
-    def _tolerance(self, data: Data) -> float:
-        """Steps do not end exactly. Four digits more take one or two of them."""
-        found = super()._tolerance(data)
-        return 1e-10 if found == LinearModel.tol else found
 
     def path(self, X: Any, y: Any, *args: Any, alpha_ratio: float = 0.05, **options: Any) -> Any:
         """As of the other models, down to 0.05 of the largest alpha unless told otherwise."""

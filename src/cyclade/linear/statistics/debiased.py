@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from itertools import pairwise
 
@@ -46,8 +47,24 @@ def debiased(
         raise ValueError(f"X: feature {at} is constant: drop it, as nothing is known of it")
     G, g = G / (n * np.outer(scale, scale)), g / (n * scale)
     shift, variance = nodewise(G, g, n, n_jobs)
+    unknown = dependent(G) | np.isinf(variance) if len(g) < len(rows.y) else np.isinf(variance)
+    if unknown.any():
+        which = ", ".join(map(str, names[unknown][:10])) + (", ..." if unknown.sum() > 10 else "")
+        warnings.warn(
+            f"X: columns {which} are dependent (as all levels of a category are beside an "
+            "intercept), so the rows do not tell their coefficients apart: drop one of them; "
+            "formula= leaves a level out",
+            UserWarning,
+            stacklevel=3,
+        )
     errors = np.sqrt(dispersion * variance / (n * part)) / scale
     return coef - shift / (part * scale), errors, "debiased", dispersion
+
+
+def dependent(G: Array) -> Array:
+    """Which columns have a part in a combination that is zero; G are products, of diagonal one."""
+    values, vectors = np.linalg.eigh(G)
+    return np.asarray((vectors[:, values <= 1e-10] ** 2).sum(axis=1) > 1e-8)
 
 
 def nodewise(G: Array, g: Array, n: float, n_jobs: int | None) -> tuple[Array, Array]:

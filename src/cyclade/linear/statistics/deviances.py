@@ -51,7 +51,7 @@ class FittedRows:
         """2 Σ s φ at predictions z; of Cox models above that of a saturated one."""
         if isinstance(self.loss, Cox):
             sets = self.loss.sets(self.y)
-            return 2.0 * (float(sets.value(z).mean()) * sets.total + saturated(sets))
+            return 2.0 * (float(sets.value(z, sets.at(z)).mean()) * sets.total + saturated(sets))
         if not (self.family or self.loss.softmax):
             raise ValueError(
                 f"model: {self.loss!r} is not the loss of a distribution; deviances are of "

@@ -29,6 +29,11 @@ from cyclade.linear.statistics.deviances import (
     products,
 )
 
+OTHER_ROWS = (
+    "X, y: the model was fitted to other rows, or with other weights or offsets; inference is "
+    "about a fit, so give what it was fitted to, or fit the model to these rows first"
+)
+
 
 @dataclass(frozen=True)
 class Inference:
@@ -143,13 +148,27 @@ def inference(
     rows = fitted_rows(model, X, y, sample_weight, offset)
     if rows.z.ndim > 1:
         raise ValueError("model: inference is for one target or two classes")
+    require_fitted_rows(rows, model)
     if method == "auto":
         method = "classical" if model.alpha_ == 0 else "debiased"
     coef = np.ravel(np.asarray(model._ranked()[0], np.float64))
     names = model._ranked()[1]
     if method == "debiased":
-        return Inference(names, *debiased(rows, coef, model.fit_intercept, names, n_jobs))
+        return Inference(names, *debiased(rows, coef, model._has_intercept, names, n_jobs))
     return classical(rows, model, coef, covariance, names)
+
+
+def require_fitted_rows(rows: FittedRows, model: Any) -> None:
+    """Raise ValueError unless the model may be a fit of these rows.
+
+    Where the intercept is best, derivatives of the loss add up to zero. Of other rows they do not.
+    """
+    slopes, null = (rows.s * rows.loss.gradient(rows.y, z) for z in (rows.z, rows.offset))
+    exact = 1e-5 if np.asarray(model.coef_).dtype == np.float64 else 1e-3
+    size = exact * abs(slopes).sum() + 1e-4 * exact * abs(null).sum()  # a perfect fit has rounding
+    balanced = abs(slopes.sum()) <= size or not model._has_intercept
+    if len(rows.y) != getattr(model, "_n_rows", len(rows.y)) or not balanced:
+        raise ValueError(OTHER_ROWS)
 
 
 def classical(
@@ -157,7 +176,7 @@ def classical(
 ) -> Inference:
     """The table of the unpenalised fit; Newton steps from the model's coefficients end exactly."""
     cox = isinstance(rows.loss, Cox)
-    intercept = bool(model.fit_intercept) and not cox
+    intercept = model._has_intercept
     D, x = rows.X, coef
     if intercept:
         ones = np.ones((len(rows.y), 1))
@@ -166,7 +185,7 @@ def classical(
     total = float(rows.s.sum())
     if D.shape[1] >= total:
         raise ValueError("method: 'classical' needs more rows than columns; 'debiased' does not")
-    for _ in range(100):
+    for made in range(100):
         z = D @ x + rows.offset
         H, slopes = information(rows, D, z)
         size = np.sqrt(np.diag(H))
@@ -175,15 +194,16 @@ def classical(
                 "X: its columns are dependent: drop some of them; of a category's levels, "
                 "formula= leaves one out"
             )
+        inverse, dispersion = np.linalg.inv(H), 1.0
+        if isinstance(rows.loss, DISPERSED):
+            dispersion = pearson(rows, z) / (total - x.size)
         step = -np.linalg.solve(H, D.T @ slopes)
-        x = x + step
+        if made == 0 and model.alpha_ == 0 and (step**2 > dispersion * np.diag(inverse)).any():
+            raise ValueError(OTHER_ROWS)  # the fit of these rows is more than one error away
         if np.max(abs(step)) <= 1e-13 * (1.0 + np.max(abs(x))):
             break
-    H, slopes = information(rows, D, D @ x + rows.offset)
-    inverse, dispersion, df = np.linalg.inv(H), 1.0, np.inf
-    if isinstance(rows.loss, DISPERSED):
-        dispersion = pearson(rows, D @ x + rows.offset) / (total - x.size)
-        df = total - x.size if isinstance(rows.loss, Squared) else np.inf
+        x = x + step
+    df = total - x.size if isinstance(rows.loss, Squared) else np.inf
     plain = covariance == "model" or (covariance == "auto" and (rows.family or cox))
     if plain and not (rows.family or cox):
         raise ValueError(f"covariance must be 'sandwich' with {rows.loss!r}, no distribution's")

@@ -231,6 +231,8 @@ def moving_columns(
 
 def solvable(problem: Problem, x: Array, W: Array, inside: Array) -> bool:
     """Whether Newton steps on the support make sense: fewer columns than rows, or r is curved."""
+    if problem.loss.joins_rows:  # its Hessian is not known
+        return False
     if 0 < inside.size < problem.design.n:
         return True
     return inside.size > 0 and float(problem.penalty.derivatives(W[inside], x[inside])[1].min()) > 0
