@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from cyclade.linear import BestSubset, select
+from cyclade.linear import BestSubset, BestSubsetCV, select
 from cyclade.linear.best_subset import Support
 from cyclade.linear.statistics.criteria import cost_of_features
 
@@ -109,6 +109,21 @@ def test_paths_hold_every_size():
     path = BestSubset(5).path(X, y)
     np.testing.assert_array_equal(np.count_nonzero(path.coefs, axis=0), path.alphas)
     np.testing.assert_allclose(path.coefs[:, 0], BestSubset(5).fit(X, y).coef_)
+
+
+def test_the_twin_scores_every_size_on_the_folds():
+    X, y = draw()
+    folds = [(np.arange(40), np.arange(40, 60)), (np.arange(20, 60), np.arange(20))]
+    model = BestSubsetCV(max_size=6, cv=folds).fit(X, y)
+    np.testing.assert_array_equal(model.alphas_, np.arange(7))
+    for k, (train, test) in enumerate(folds):
+        path = BestSubset(max_size=6).path(X[train], y[train])
+        errors = (y[test, None] - X[test] @ path.coefs - path.intercepts) ** 2
+        np.testing.assert_allclose(model.mse_path_[:, k], errors.mean(axis=0)[::-1])
+    assert model.size_ == np.argmax(model.mean_score_) == len(np.flatnonzero(model.coef_))
+    assert model.objective_ == pytest.approx(rest(X, y, np.flatnonzero(model.coef_)), rel=1e-9)
+    assert BestSubsetCV(max_size=6, cv=folds, rule="1se").fit(X, y).size_ <= model.size_
+    assert BestSubsetCV(cv=[(np.arange(5), np.arange(5, 60))]).fit(X, y).size_ < 5  # few rows
 
 
 def test_odd_tables_end():

@@ -58,9 +58,10 @@ def test_twins_have_the_parameters_of_their_estimator(kind):
     parameters = set(clone(kind()).get_params())
     if kind.__name__.endswith("CV"):
         single = getattr(linear, kind.__name__[:-2])
-        assert parameters == set(single().get_params()) - {"alpha"} | {
-            "alphas", "n_alphas", "alpha_ratio", "cv", "scoring", "rule", "n_jobs", "checkpoint"
-        }  # fmt: skip
+        of_alpha = {"alphas", "n_alphas", "alpha_ratio", "checkpoint"}
+        chosen = {"size", "criterion"} | of_alpha if single is linear.BestSubset else {"alpha"}
+        choosing = of_alpha | {"cv", "scoring", "rule", "n_jobs"}
+        assert parameters == (set(single().get_params()) | choosing) - chosen
         assert "alpha : " not in inspect.getdoc(kind)
         with pytest.raises(TypeError, match="alpha"):
             kind(alpha=0.1)

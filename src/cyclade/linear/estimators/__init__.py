@@ -18,6 +18,7 @@ TWINS = {  # each of these has a twin that chooses alpha, `…CV`
     "square_root": "SqrtLasso",
     "hazards": "CoxRegression",
     "generalized": "GeneralizedLinear GeneralizedLinearClassifier",
+    "subset": "BestSubset",
 }
 OTHERS = {
     "estimators.base": "LinearModel",
@@ -26,7 +27,6 @@ OTHERS = {
     "cox": "concordance survival",
     "estimators.covariance": "GraphicalLasso GraphicalLassoCV",
     "graphical": "GraphicalSolution graphical_lasso",
-    "estimators.subset": "BestSubset",
     "statistics.criteria": "select",
     "statistics.stability": "StabilitySelection stability_selection",
     "statistics.knockoffs": "KnockoffSelection fixed_knockoffs gaussian_knockoffs knockoff_filter",

@@ -305,7 +305,7 @@ class LinearModel(FittedModel):
         """
         model = self.__class__(**self.get_params(deep=False))
         data = model._data(X, y, sample_weight, offset)
-        grid = alpha_grid(model, data, alphas, n_alphas, alpha_ratio)
+        grid = model._grid(data, alphas, n_alphas, alpha_ratio)
         names = getattr(model, "feature_names_in_", None)
         result = CoefficientPath.of(grid, model._paths(data, grid), model._shape, names)
         if model.standardize:
@@ -464,6 +464,22 @@ class LinearModel(FittedModel):
         passes = found.passes + again.passes
         return Solution(coef, again.intercept, again.objective, again.certificate, passes)
 
+    def _grid(self, data: Data, alphas: Any, n_alphas: int, alpha_ratio: float) -> Array:
+        """Descending alphas; one grid for all separate fits."""
+        if not hasattr(data.penalty, "scaled"):
+            name = type(data.penalty).__name__
+            raise ValueError(f"penalty: {name} lacks scaled(lam), which a path needs")
+        if isinstance(alphas, Integral):
+            n_alphas, alphas = whole_number("n_alphas", alphas, 1), None
+        if alphas is not None:
+            given = numbers("alphas", alphas, np.float64)
+            valid = given.ndim <= 1 and given.size > 0 and bool((given > 0).all())
+            require(valid, "alphas", alphas, "one or more numbers > 0 in one list")
+            return np.ascontiguousarray(np.unique(given)[::-1])
+        count = whole_number("n_alphas", n_alphas, 1)
+        between("alpha_ratio", alpha_ratio)
+        return np.asarray(largest_alpha(self, data) * np.geomspace(1.0, alpha_ratio, count))
+
     def _warm_starts(self, data: Data) -> list[tuple[Any, Any]]:
         cold: list[tuple[Any, Any]] = [(None, None)] * len(data.targets)
         if not self.warm_start or not hasattr(self, "_starts"):
@@ -536,23 +552,6 @@ class Single(LinearModel):
         "λ; 0 leaves all coefficients unpenalised. None takes a tenth of the smallest λ at which "
         "all coefficients are zero.",
     ] = field(default=None, kw_only=False)
-
-
-def alpha_grid(model: Any, data: Data, alphas: Any, n_alphas: int, alpha_ratio: float) -> Array:
-    """Descending alphas; one grid for all separate fits."""
-    if not hasattr(data.penalty, "scaled"):
-        name = type(data.penalty).__name__
-        raise ValueError(f"penalty: {name} lacks scaled(lam), which a path needs")
-    if isinstance(alphas, Integral):
-        n_alphas, alphas = whole_number("n_alphas", alphas, 1), None
-    if alphas is not None:
-        given = numbers("alphas", alphas, np.float64)
-        valid = given.ndim <= 1 and given.size > 0 and bool((given > 0).all())
-        require(valid, "alphas", alphas, "one or more numbers > 0 in one list")
-        return np.ascontiguousarray(np.unique(given)[::-1])
-    count = whole_number("n_alphas", n_alphas, 1)
-    between("alpha_ratio", alpha_ratio)
-    return np.asarray(largest_alpha(model, data) * np.geomspace(1.0, alpha_ratio, count))
 
 
 def largest_alpha(model: Any, data: Data, name: str = "alphas") -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,7 +17,7 @@ from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 from cyclade._checks import choice
 from cyclade.linear.api import paths_on_folds
 from cyclade.linear.checks import check_groups, chunked, in_chunks
-from cyclade.linear.estimators.base import Data, LinearModel, alpha_grid
+from cyclade.linear.estimators.base import Data, LinearModel
 from cyclade.linear.estimators.fitted import CoefficientPath
 from cyclade.linear.losses import Array, Squared
 from cyclade.linear.threads import one_thread
@@ -122,9 +122,16 @@ class CrossValidated(LinearModel):
     ] = field(init=False)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """A twin's docstring ends with an example."""
+        """A twin has no parameters that its estimator has not; its docstring ends with an example.
+
+        Of two bases a dataclass takes the fields of the first.
+        """
         single = cls.__bases__[-1]
-        if issubclass(single, LinearModel):
+        for name, known in single.__dataclass_fields__.items():
+            if not known.init and known.default is not MISSING and name not in vars(cls):
+                cls.__annotations__[name] = Any
+                setattr(cls, name, field(init=False, default=known.default))
+        if issubclass(single, LinearModel) and "Examples" not in (cls.__doc__ or ""):
             options = "l1_ratio=[0.5, 1.0], " if hasattr(single, "l1_ratio") else ""
             example = EXAMPLE.format(name=cls.__name__, y=single._targets, options=options)
             cls.__doc__ = inspect.cleandoc(cls.__doc__ or "") + example
@@ -199,7 +206,7 @@ class CrossValidated(LinearModel):
 
     def _fit(self, data: Data) -> list[Any]:
         choice("rule", self.rule, ("min", "1se"))
-        grid = alpha_grid(self, data, self.alphas, self.n_alphas, self.alpha_ratio)
+        grid = self._grid(data, self.alphas, self.n_alphas, self.alpha_ratio)
         folds, model = self._folds(data), copy.copy(self)
         if np.ndim(getattr(self, "precompute", "auto")) == 2:  # those are the products of all rows
             model.precompute = "auto"
@@ -283,7 +290,7 @@ def _held_out_at_once(
 ) -> list[HeldOut] | None:
     """The same for all folds from one pass over X, for least squares where that pays; or None."""
     plain = model.scoring is None and not (model._adapts or model.relaxed or in_chunks(data.X))
-    alone = len(data.targets) == 1 and isinstance(data.loss, Squared)
+    alone = len(data.targets) == 1 and isinstance(data.loss, Squared) and data.penalty is not None
     if not (plain and alone and _partition(folds, len(data.y))):
         return None
     tests, options = [test for _, test in folds], model._options(data, 0)

@@ -156,7 +156,6 @@ class CoxRegressionCV(CrossValidated, CoxRegression):
     Scores are the partial log-likelihood of the held-out rows over their weight.
     """
 
-    fit_intercept: Any = field(init=False, default=True)  # as above; the twin's bases bring it back
     alpha_ratio: Annotated[
         float,
         "The smallest alpha over the largest. Fits with fewer rows than columns, next to no "

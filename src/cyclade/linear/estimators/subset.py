@@ -10,10 +10,12 @@ from scipy import sparse
 
 from cyclade._checks import choice, whole_number
 from cyclade.linear import Certificate, Solution
-from cyclade.linear.best_subset import Fit, best_subsets
+from cyclade.linear.best_subset import best_subsets
 from cyclade.linear.estimators.base import Data, Regressor
+from cyclade.linear.estimators.cross_validated import CrossValidated
 from cyclade.linear.estimators.fitted import CoefficientPath
 from cyclade.linear.losses import Array, Squared
+from cyclade.linear.results import PathResult
 
 
 class BestSubset(Regressor):
@@ -73,20 +75,14 @@ class BestSubset(Regressor):
         from cyclade.linear.statistics.criteria import cost_of_features
 
         choice("criterion", self.criterion, ("aic", "bic", "ebic"))
-        fits, means, target_mean, looked = self._subsets(data)
-        n, p = float(data.weights.sum()), data.X.shape[1]
-        rest = np.array([fit.rest for fit in fits])
+        fits = self._solutions(data, self._largest(data))
+        n, sizes = float(data.weights.sum()), np.arange(len(fits))
+        cost = cost_of_features(self.criterion, sizes, n, data.X.shape[1])
         with np.errstate(divide="ignore"):
-            self.criterion_path_ = n * np.log(rest) + cost_of_features(
-                self.criterion, np.arange(len(fits)), n, p
-            )
-        self.objective_path_ = 0.5 * rest
-        self.supports_ = [np.sort(fit.members) for fit in fits]
-        self.size_ = (
-            len(fits) - 1 if self.size is not None else int(np.argmin(self.criterion_path_))
-        )
+            self.criterion_path_ = n * np.log(2.0 * self.objective_path_) + cost
+        self.size_ = int(sizes[-1] if self.size is not None else np.argmin(self.criterion_path_))
         self.alpha_ = None
-        return [self._solution(fits[self.size_], p, means, target_mean, looked)]
+        return [fits[self.size_]]
 
     def path(
         self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None, **options: Any
@@ -94,32 +90,26 @@ class BestSubset(Regressor):
         """Coefficients of every size from the largest down to 0; `alphas` are the sizes."""
         model = self.__class__(**self.get_params(deep=False))
         data = model._data(X, y, sample_weight, offset)
-        fits, means, mean, looked = model._subsets(data)
-        p = data.X.shape[1]
-        all_sizes = [model._solution(fit, p, means, mean, looked) for fit in fits[::-1]]
+        fits = model._solutions(data, model._largest(data))[::-1]
         sizes = np.arange(len(fits) - 1.0, -1.0, -1.0)
-        coefs = np.stack([found.coef for found in all_sizes], axis=1)
-        intercepts = np.array([found.intercept for found in all_sizes])
         names = getattr(model, "feature_names_in_", None)
-        return CoefficientPath(
-            sizes, coefs, intercepts, [found.certificate for found in all_sizes], names
-        )
+        return CoefficientPath.of(sizes, [PathResult.of(sizes, fits)], model._shape, names)
 
-    def _subsets(self, data: Data) -> tuple[list[Fit], Array, float, int]:
-        """The supports, the means of columns and of y, and how many members were looked at."""
+    def _largest(self, data: Data) -> int:
+        """The largest size that is looked for."""
+        p, n = data.X.shape[1], max(float(data.weights.sum()), 3.0)
+        if self.size is not None:
+            return whole_number("size", self.size, 0, p)
+        if self.max_size is not None:
+            return whole_number("max_size", self.max_size, 0, p)
+        return max(int(n / max(np.log(p) * np.log(np.log(n)), 1.0)), 1)
+
+    def _solutions(self, data: Data, most: int) -> list[Solution]:
+        """Those of all sizes from 0 to `most`, or as many as rows and columns tell apart."""
         X, s = data.X, data.weights / data.weights.sum()
         y = np.asarray(data.targets[0], np.float64)
         y = y if data.offset is None else y - data.offset
         p, rows = X.shape[1], int(np.count_nonzero(s))
-        most = self.size
-        if most is None and self.max_size is None:
-            n = max(float(data.weights.sum()), 3.0)
-            most = max(int(n / max(np.log(p) * np.log(np.log(n)), 1.0)), 1)
-        elif most is None:
-            most = whole_number("max_size", self.max_size, 0, p)
-        else:
-            whole_number("size", self.size, 0, p)
-        most = min(most, p, max(rows - 1 - self.fit_intercept, 0))
         columns = X.tocsc() if sparse.issparse(X) else X
         squares = columns.multiply(columns) if sparse.issparse(X) else np.square(X, dtype=float)
         diagonal, means, mean = np.asarray(squares.T @ s), np.zeros(p), 0.0
@@ -135,25 +125,54 @@ class BestSubset(Regressor):
             return known[j]
 
         diagonal[diagonal <= 1e-12 * (diagonal + means**2)] = 0.0  # constant
-        q = np.asarray(columns.T @ (s * (y - mean)))
-        square = float(s @ (y - mean) ** 2)
+        q, square = np.asarray(columns.T @ (s * (y - mean))), float(s @ (y - mean) ** 2)
+        most = min(most, p, max(rows - 1 - self.fit_intercept, 0))
         fits, looked = best_subsets(row, q, diagonal, square, most)
-        self._gradient = float(np.max(abs(q), initial=1e-300))
-        self._slopes = [
-            float(
-                np.max(
-                    abs(q[f.members] - np.stack([row(j) for j in f.members])[:, f.members] @ f.beta)
-                )
-            )
-            if f.members.size
-            else 0.0
-            for f in fits
-        ]
-        return fits, means, mean, looked
+        solutions, tolerance = [], 1e-6 * float(np.max(abs(q), initial=1e-300))
+        for members, beta, rest in fits:
+            coef, left = np.zeros(p), q[members]
+            coef[members] = beta
+            for j, b in zip(members, beta, strict=True):
+                left = left - b * row(j)[members]
+            certificate = Certificate("distance", float(abs(left).max(initial=0.0)), tolerance)
+            intercept = mean - float(means @ coef)
+            solutions.append(Solution(coef, intercept, 0.5 * rest, certificate, looked))
+        self.supports_ = [np.sort(fit.members) for fit in fits]
+        self.objective_path_ = np.array([found.objective for found in solutions])
+        return solutions
 
-    def _solution(self, fit: Fit, p: int, means: Array, mean: float, looked: int) -> Solution:
-        coef = np.zeros(p)
-        coef[fit.members] = fit.beta
-        slope = self._slopes[len(fit.members)]
-        certificate = Certificate("distance", slope, 1e-6 * self._gradient)
-        return Solution(coef, mean - float(means @ coef), 0.5 * fit.rest, certificate, looked)
+
+class BestSubsetCV(CrossValidated, BestSubset):
+    """`BestSubset` with its size by cross-validation: `alphas_` are the sizes, from 0 on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cyclade.linear import BestSubsetCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((100, 50))
+    >>> y = X[:, 3] - 2.0 * X[:, 7] + rng.standard_normal(100)
+    >>> np.flatnonzero(BestSubsetCV(rule="1se").fit(X, y).coef_)
+    array([3, 7])
+    """
+
+    # Sizes are tried, all up to the largest.
+    size: Any = field(init=False, default=None)
+    criterion: Any = field(init=False, default="ebic")
+    alphas: Any = field(init=False, default=None)
+    n_alphas: Any = field(init=False, default=None)
+    alpha_ratio: Any = field(init=False, default=None)
+    checkpoint: Any = field(init=False, default=None)
+
+    def _grid(self, data: Data, *_: Any) -> Array:
+        return np.arange(min(self._largest(data), data.X.shape[1]) + 1.0)
+
+    def _path(self, data: Data, grid: Array) -> list[Any]:
+        fits = self._solutions(data, int(grid[-1]))
+        fits += fits[-1:] * (len(grid) - len(fits))  # a fold may have too few rows for more
+        return [PathResult.of(grid, fits)]
+
+    def _fit(self, data: Data) -> list[Any]:
+        found = super()._fit(data)
+        self.size_ = int(np.count_nonzero(found[0].coef))
+        return found
