@@ -15,7 +15,7 @@ from sklearn.model_selection import KFold, cross_val_score
 from cyclade import linear
 from cyclade.linear import path
 from cyclade.linear.estimators import cross_validated
-from cyclade.linear.estimators.cross_validated import Choice
+from cyclade.linear.estimators.cross_validated import choose
 
 CHOOSING = [
     (linear.LassoCV(), "real"),
@@ -185,17 +185,15 @@ def test_offsets_follow_their_rows():
 
 def test_the_rules_on_a_table():
     scores = np.array([[0.0, 0.0], [0.9, 0.9], [1.5, 0.5], [0.2, 0.2]])
-    choice = Choice(np.array([8.0, 4.0, 2.0, 1.0]), scores, np.array([1.0, 1.0]))
-    assert choice.index("min") == 2
-    assert choice.index("1se") == 1
-    np.testing.assert_allclose(choice.std, [0.0, 0.0, 0.5, 0.0])
-    single = Choice(np.array([1.0]), np.array([[2.0]]), np.ones(1))
-    assert single.std == 0.0
+    _, std, chosen = choose(scores, np.ones(2))
+    assert chosen == {"min": 2, "1se": 1}
+    np.testing.assert_allclose(std, [0.0, 0.0, 0.5, 0.0])
+    assert choose(np.array([[2.0]]), np.ones(1))[1] == 0.0
 
 
 def test_scores_equal_to_rounding_choose_the_largest_alpha():
     scores = np.array([[1.0], [2.0 - 1e-12], [2.0], [2.0 - 1e-13]])
-    assert Choice(np.array([8.0, 4.0, 2.0, 1.0]), scores, np.ones(1)).index("min") == 1
+    assert choose(scores, np.ones(1))[2]["min"] == 1
     X, _ = data("table")
     noise = np.random.default_rng(0).standard_normal((len(X), 2))
     X = np.c_[X[:, :1], np.zeros((len(X), 2))]  # one feature: many alphas predict the same
@@ -206,11 +204,9 @@ def test_scores_equal_to_rounding_choose_the_largest_alpha():
 
 def test_alphas_without_a_score_are_not_chosen():
     scores = np.array([[np.nan, 1.0], [0.5, 0.5], [0.7, 0.8]])
-    choice = Choice(np.array([3.0, 2.0, 1.0]), scores, np.ones(2))
-    assert choice.index("min") == 2
-    assert choice.index("1se") == 2
+    assert choose(scores, np.ones(2))[2] == {"min": 2, "1se": 2}
     with pytest.raises(ValueError, match="scoring: every alpha"):
-        Choice(np.array([3.0]), np.array([[np.nan, 1.0]]), np.ones(2)).index("min")
+        choose(np.array([[np.nan, 1.0]]), np.ones(2))
 
 
 @pytest.mark.parametrize(

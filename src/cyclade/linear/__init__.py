@@ -5,7 +5,7 @@
 `solve` fits once and `path` along a sequence of λ; estimators in scikit-learn's manner are built on
 them. Estimators, kernels, numba and SciPy are loaded when they are first used.
 """
-# ruff: noqa: F401, F403 - names are re-exported, and `estimators` has their list
+# ruff: noqa: F403 - names are re-exported, and `estimators` has their list
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import validate_data
 
 from cyclade._checks import non_negative, positive, require, whole_number
@@ -241,13 +242,10 @@ class LinearModel(FittedModel):
             return
         n, p = data.X.shape
         rows = np.linspace(0, n - 1, min(n, max(50, 100_000 // p)), dtype=np.int64)
-        if not isinstance(data.X, np.ndarray):
-            part = data.X[rows].astype(np.float64)
-            means = np.asarray(part.mean(axis=0)).ravel()
-            squares = np.asarray(part.multiply(part).mean(axis=0)).ravel()
-            found = np.sqrt(np.maximum(squares - means * means, 0.0))
-        else:
+        if isinstance(data.X, np.ndarray):
             found = rows_of(data.X, rows).std(axis=0, dtype=np.float64)
+        else:
+            found = np.sqrt(mean_variance_axis(data.X[rows].astype(np.float64), axis=0)[1])
         self._deviations = np.asarray(found * self._scale, np.float64)
         found = found[found > 1e-12 * found.max(initial=0.0)]
         unlike = found.size > 1 and found.max() > 1e3 * found.min()
@@ -426,6 +424,7 @@ class LinearModel(FittedModel):
         return solve(data.X, data.targets[k], data.loss, penalty, **start, **self._options(data, k))
 
     def _path(self, data: Data, grid: Array) -> list[Any]:
+        kept = data.checkpoint
         return [
             solve_path(
                 data.X,
@@ -433,8 +432,8 @@ class LinearModel(FittedModel):
                 data.loss,
                 data.penalty,
                 alphas=grid,
+                checkpoint=None if kept is None else f"{kept}-{k}",
                 **self._options(data, k),
-                checkpoint=None if data.checkpoint is None else f"{data.checkpoint}-{k}",
             )
             for k, y in enumerate(data.targets)
         ]

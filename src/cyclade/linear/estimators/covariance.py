@@ -54,8 +54,8 @@ class GraphicalLasso(Declared, EmpiricalCovariance):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit to the covariance of the rows of X; a row of weight 2 is the row twice."""
-        X, weights = self._checked(X, sample_weight)
-        return self._taken(*self._moments(X, weights))
+        means, S = self._moments(*self._checked(X, sample_weight))
+        return self._kept(means, self._along(S, [self.alpha])[0])
 
     def path(self, X: Any, alphas: Any, sample_weight: Any = None) -> list[GraphicalSolution]:
         """Solutions at decreasing alphas, each started from the one before."""
@@ -73,18 +73,14 @@ class GraphicalLasso(Declared, EmpiricalCovariance):  # type: ignore[misc]
         A = (X - means) * np.sqrt(s)[:, None]
         return means, A.T @ A
 
-    def _along(self, S: Array, alphas: Array) -> list[GraphicalSolution]:
-        found: list[GraphicalSolution] = []
+    def _along(self, S: Array, alphas: Any) -> list[GraphicalSolution]:
+        """Each started from the one before."""
+        options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "start": None}
+        found = []
         for alpha in alphas:
-            start = found[-1].precision if found else None
-            found.append(
-                graphical_lasso(S, float(alpha), start=start, tol=self.tol, max_iter=self.max_iter)
-            )
+            found.append(graphical_lasso(S, alpha, **options))
+            options["start"] = found[-1].precision
         return found
-
-    def _taken(self, means: Array, S: Array) -> Any:
-        found = graphical_lasso(S, self.alpha, tol=self.tol, max_iter=self.max_iter)
-        return self._kept(means, found)
 
     def _kept(self, means: Array, found: GraphicalSolution) -> Any:
         self.location_, self.covariance_, self.precision_ = means, found.covariance, found.precision

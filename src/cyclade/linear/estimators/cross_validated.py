@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import inspect
-from dataclasses import MISSING, dataclass, field, replace
-from functools import cached_property, partial
+from dataclasses import MISSING, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -126,11 +126,11 @@ class CrossValidated(LinearModel):
 
         Of two bases a dataclass takes the fields of the first.
         """
-        single = cls.__bases__[-1]
-        for name, known in single.__dataclass_fields__.items():
-            if not known.init and known.default is not MISSING and name not in vars(cls):
-                cls.__annotations__[name] = Any
-                setattr(cls, name, field(init=False, default=known.default))
+        single: Any = cls.__bases__[-1]
+        for known in fields(single):
+            if not known.init and known.default is not MISSING and known.name not in vars(cls):
+                cls.__annotations__[known.name] = Any
+                setattr(cls, known.name, field(init=False, default=known.default))
         if issubclass(single, LinearModel) and "Examples" not in (cls.__doc__ or ""):
             options = "l1_ratio=[0.5, 1.0], " if hasattr(single, "l1_ratio") else ""
             example = EXAMPLE.format(name=cls.__name__, y=single._targets, options=options)
@@ -222,13 +222,12 @@ class CrossValidated(LinearModel):
             )
         self._reached = [certified for _, fits in tried for certified in fits]
         scores = np.stack([scores for scores, _ in tried], axis=1)
-        weights = data.weights
-        chosen = Choice(grid, scores, np.array([weights[test].sum() for _, test in folds]))
-        best = chosen.index(self.rule)
-        self.alphas_, self.alpha_ = grid, float(grid[best])
-        self.alpha_min_ = float(grid[chosen.index("min")])
-        self.alpha_1se_ = float(grid[chosen.index("1se")])
-        self.score_path_, self.mean_score_, self.std_score_ = scores, chosen.mean, chosen.std
+        weights = np.array([data.weights[test].sum() for _, test in folds])
+        self.score_path_, self.alphas_ = scores, grid
+        self.mean_score_, self.std_score_, chosen = choose(scores, weights)
+        self.alpha_min_, self.alpha_1se_ = (float(grid[chosen[rule]]) for rule in ("min", "1se"))
+        best = chosen[self.rule]
+        self.alpha_ = float(grid[best])
         self.__dict__.pop("mse_path_", None)
         if self.scoring is None and isinstance(data.loss, Squared):
             self.mse_path_ = -scores
@@ -352,54 +351,21 @@ def _errors(data: Data, results: list[Any]) -> Array:
     return np.asarray(np.mean(errors, axis=0))
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Scores of every λ on every fold, and what two rules make of them.
+def choose(scores: Array, weights: Array) -> tuple[Array, Array, dict[str, int]]:
+    """Mean scores (L,) over folds of these weights, standard errors, and what each rule chooses.
 
-    Attributes
-    ----------
-    lams : array of shape (L,)
-        Descending.
-    scores : array of shape (L, K)
-        On the K held-out folds; higher is better.
-    weights : array of shape (K,)
-        What the rows of each fold weigh.
+    "min" chooses the best mean, "1se" the largest alpha within one standard error of it. Means that
+    agree to seven digits count as equal, and the largest alpha of the best is taken: fits are no
+    more exact than that, and rounding would choose among them.
 
-    Examples
-    --------
-    >>> choice = Choice(np.array([2.0, 1.0]), np.array([[1.0, 2.0], [1.0, 3.0]]), np.ones(2))
-    >>> choice.mean, choice.std
-    (array([1.5, 2. ]), array([0.5, 1. ]))
-    >>> choice.index("min"), choice.index("1se")
-    (1, 0)
+    >>> choose(np.array([[1.0, 2.0], [1.0, 3.0]]), np.ones(2))
+    (array([1.5, 2. ]), array([0.5, 1. ]), {'min': 1, '1se': 0})
     """
-
-    lams: Array
-    scores: Array
-    weights: Array
-
-    @cached_property
-    def mean(self) -> Array:
-        """The mean score of every λ, folds weighted by their rows."""
-        return np.asarray(np.average(self.scores, axis=1, weights=self.weights))
-
-    @cached_property
-    def std(self) -> Array:
-        """The standard error of that mean, from how the folds differ."""
-        squares = (self.scores - self.mean[:, None]) ** 2
-        variance = np.average(squares, axis=1, weights=self.weights)
-        return np.asarray(np.sqrt(variance / max(self.scores.shape[1] - 1, 1)))
-
-    def index(self, rule: str) -> int:
-        """Where the λ of that rule is: "min", the best mean, or "1se", the largest near it.
-
-        Means that agree to seven digits count as equal, and the largest λ of the best is taken:
-        fits are no more exact than that, and rounding would choose among them.
-        """
-        if np.isnan(self.mean).all():
-            raise ValueError("scoring: every alpha has a fold whose score is NaN")
-        largest = np.nanmax(self.mean)
-        best = int(np.argmax(self.mean >= largest - 1e-7 * abs(largest)))
-        if rule == "min":
-            return best
-        return int(np.argmax(self.mean >= self.mean[best] - self.std[best]))
+    mean = np.average(scores, axis=1, weights=weights)
+    variance = np.average((scores - mean[:, None]) ** 2, axis=1, weights=weights)
+    std = np.sqrt(variance / max(scores.shape[1] - 1, 1))
+    if np.isnan(mean).all():
+        raise ValueError("scoring: every alpha has a fold whose score is NaN")
+    largest = np.nanmax(mean)
+    best = int(np.argmax(mean >= largest - 1e-7 * abs(largest)))
+    return mean, std, {"min": best, "1se": int(np.argmax(mean >= mean[best] - std[best]))}

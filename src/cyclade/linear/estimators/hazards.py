@@ -7,15 +7,13 @@ from typing import Annotated, Any
 
 import numpy as np
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from cyclade._checks import choice, whole_number
 from cyclade.linear.checks import check_weights, in_chunks
 from cyclade.linear.cox import Cox, as_survival, concordance
 from cyclade.linear.estimators.base import Data, Encoded, Regressor, Single
 from cyclade.linear.estimators.cross_validated import CrossValidated
-from cyclade.linear.estimators.fitted import text_named
-from cyclade.linear.estimators.frames import encoded
 from cyclade.linear.estimators.generalized import GroupsText, named_penalty
 from cyclade.linear.estimators.least_squares import L1Ratio
 from cyclade.linear.losses import Array, Loss
@@ -84,12 +82,8 @@ class CoxRegression(Regressor, Single):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
-        with text_named(X):
-            X = encoded(self, X, options.get("reset", True))
-            X = validate_data(self, X, dtype=(np.float64, np.float32), **options)
-        self._name_features()
         y = as_survival(y)
-        check_consistent_length(X, y)
+        X, _ = super()._validated(X, y["time"], **options)
         if not y["event"].any():
             raise ValueError("y must hold at least one event")
         return X, y

@@ -411,9 +411,13 @@ class _Nonconvex(ShippedScalar):
 
     def weighted(self, weights: Array) -> Self:
         """The same with λ w_j for λ."""
+        return self._with(weights=weights * self.weights)
+
+    def _with(self, **changed: Any) -> Self:
+        """The same with other numbers."""
         other = copy(self)
-        other.weights = weights * self.weights
-        other._set_lam(self.lam)
+        vars(other).update(changed)
+        other._set_lam(other.lam)
         return other
 
     def _slopes(self) -> Array:
@@ -435,21 +439,13 @@ class _Nonconvex(ShippedScalar):
         So written, the penalty fits the paper's template, f + r with r convex: the rest joins f.
         """
         weights = np.asarray(self.weights)
-        one = self.threshold(0) if weights.ndim == 0 else self._flat().threshold(0)
-        convex = L1(one, positive=self.positive)
+        convex = L1(self._with(weights=1.0).threshold(0), positive=self.positive)
         if weights.ndim:
             convex = convex.weighted(weights)
         return convex, ConcavePart(self, self._lipschitz() * float(weights.max()))
 
-    def _flat(self) -> Self:
-        """The same without weights."""
-        other = copy(self)
-        other.weights = 1.0
-        other._set_lam(self.lam)
-        return other
-
     @abc.abstractmethod
-    def straighter(self, times: float) -> _Nonconvex:
+    def straighter(self, times: float) -> Self:
         """The penalty with the same slope at zero whose concave part bends so many times less."""
 
     @abc.abstractmethod
@@ -482,9 +478,8 @@ class MCP(_Nonconvex):
         self.gamma = above("MCP: gamma", gamma, 1.0)  # else its prox at unit step jumps
         self._set(lam, positive)
 
-    def straighter(self, times: float) -> MCP:
-        bent = MCP(self.lam, times * self.gamma, positive=self.positive)
-        return bent if np.ndim(self.weights) == 0 else bent.weighted(self.weights)
+    def straighter(self, times: float) -> Self:
+        return self._with(gamma=times * self.gamma)
 
     def _lipschitz(self) -> float:
         return 1.0 / self.gamma
@@ -508,9 +503,8 @@ class SCAD(_Nonconvex):
         self.gamma = above("SCAD: gamma", gamma, 2.0)  # else its prox at unit step jumps
         self._set(lam, positive)
 
-    def straighter(self, times: float) -> SCAD:
-        bent = SCAD(self.lam, 1.0 + times * (self.gamma - 1.0), positive=self.positive)
-        return bent if np.ndim(self.weights) == 0 else bent.weighted(self.weights)
+    def straighter(self, times: float) -> Self:
+        return self._with(gamma=1.0 + times * (self.gamma - 1.0))
 
     def _lipschitz(self) -> float:
         return 1.0 / (self.gamma - 1.0)
@@ -532,9 +526,8 @@ class LogSum(_Nonconvex):
         self.eps = above("LogSum: eps", eps, 0.0)
         self._set(lam, positive)
 
-    def straighter(self, times: float) -> LogSum:
-        bent = LogSum(times * self.lam, times * self.eps, positive=self.positive)
-        return bent if np.ndim(self.weights) == 0 else bent.weighted(self.weights)
+    def straighter(self, times: float) -> Self:
+        return self._with(lam=times * self.lam, eps=times * self.eps)
 
     def _lipschitz(self) -> float:
         return self.lam / self.eps**2 if self.eps**2 > 0.0 else math.inf
