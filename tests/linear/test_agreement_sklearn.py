@@ -11,7 +11,7 @@ from sklearn import linear_model as sk
 from sklearn.svm import LinearSVC
 
 from cyclade.linear.losses import Gamma, Logistic, Poisson, Squared, SquaredHinge
-from cyclade.linear.penalties import L1, Box, ElasticNet, Rows
+from cyclade.linear.penalties import L1, Box, ElasticNet
 
 WEIGHTS = np.random.default_rng(1).uniform(0.1, 2.0, 40)
 
@@ -22,18 +22,6 @@ def test_lasso(form, shape):
     X, y = problem("real", n=shape[0], p=shape[1])
     model = sk.Lasso(0.03, tol=1e-11, max_iter=1_000_000).fit(form(X), y)
     agree(form(X), y, Squared(), L1(0.03), model.coef_, model.intercept_)
-
-
-def test_tasks_and_elastic_net_with_weights():
-    X, y = problem("table")
-    model = sk.MultiTaskLasso(0.05, tol=1e-14, max_iter=1_000_000).fit(X, y)
-    agree(X, y, Squared(), Rows(0.05), model.coef_.T, model.intercept_, atol=1e-6)
-    model = sk.ElasticNet(0.05, l1_ratio=0.3, tol=1e-14, max_iter=1_000_000)
-    model.fit(X, y[:, 0], WEIGHTS)
-    agree(
-        X, y[:, 0], Squared(), ElasticNet(0.05, 0.3), model.coef_, model.intercept_,
-        sample_weight=WEIGHTS, atol=1e-6,
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize("solver", ["liblinear", "saga"])

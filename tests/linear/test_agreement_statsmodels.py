@@ -68,16 +68,6 @@ def test_lasso_without_penalty_on_some():
     agree(X, y, Squared(), WeightedL1(1.0, factors), found[1:], found[0], atol=1e-6)
 
 
-def test_logit_with_an_l1_penalty():
-    X, y = problem("two", n=ROWS)
-    factors = np.full(X.shape[1], 0.03)
-    model = sm.Logit(as_glm("two", y), sm.add_constant(X))
-    found = model.fit_regularized(
-        alpha=ROWS * np.r_[0.0, factors], acc=1e-15, maxiter=1000, disp=False, trim_mode="off"
-    ).params
-    agree(X, y, Logistic(), WeightedL1(1.0, factors), found[1:], found[0], atol=1e-4)
-
-
 @pytest.mark.parametrize("loss", ["huber", "tukey"])
 def test_robust_regression_at_its_first_scale(loss):
     X, y = problem("real", n=ROWS)

@@ -110,17 +110,3 @@ def test_one_class_is_refused(name):
     weights = (y == y[0]).astype(float)
     with pytest.raises(ValueError, match=r"class"):
         model_for(name).fit(X, y, sample_weight=weights)
-
-
-@pytest.mark.parametrize("alpha", [-1.0, np.nan])
-@pytest.mark.parametrize("name", ["pair", "pair of labels"])
-def test_pairs_refuse_an_alpha_below_zero(name, alpha):
-    with pytest.raises(ValueError, match="alpha must be a finite number >= 0"):
-        model_for(name).set_params(alpha=alpha).fit(*data(CASES[name][1]))
-
-
-@pytest.mark.parametrize("groups", [[[0, 1, 2], [2, 3, 4, 5, 6, 7]], [[0, 1, 2], [4, 5, 6, 7]]])
-@pytest.mark.parametrize("name", ["groups", "sparse groups"])
-def test_groups_must_be_a_partition(name, groups):
-    with pytest.raises(ValueError, match=r"groups overlap|groups miss"):
-        model_for(name).set_params(groups=groups).fit(*data("real"))

@@ -50,20 +50,12 @@ def test_options_are_checked(options, message):
     ("model", "message"),
     [
         (linear.ElasticNet(0.1, l1_ratio=1.5), "l1_ratio must be between 0 and 1"),
-        (linear.MCPRegression(0.1, gamma=1.0), "gamma must be a finite number > 1"),
-        (linear.SCADRegression(0.1, gamma=2.0), "gamma must be a finite number > 2"),
-        (linear.LogSumRegression(0.1, eps=0.0), "eps must be a finite number > 0"),
         (linear.WeightedLasso(0.1, weights="equal"), "weights must be 'adaptive' or one number"),
         (linear.WeightedLasso(0.1, weights=[1.0]), "weights must have one entry for each of the 8"),
-        (linear.WeightedLasso(0.1, weights=[-1.0] * 8), "weights must be finite numbers >= 0"),
         (linear.WeightedLasso(0.1, gamma=-1.0), "gamma must be a finite number > 0"),
         (linear.GroupLasso(0.1, groups=[[0, 1], [1, 2]]), "groups overlap: feature 1"),
         (linear.GroupLasso(0.1, groups=[[0, 1], [3]]), "groups miss feature 2"),
-        (linear.GroupLasso(0.1, groups=[list(range(9))]), "out of range for 8 features"),
-        (linear.GroupLasso(0.1, groups=3), "groups of 3 do not divide the 8 features"),
         (linear.GroupLasso(0.1, groups=2, group_weights=[1.0]), "one entry for each of the 4"),
-        (linear.SparseGroupLasso(0.1, groups=[[0]]), "groups miss feature 1"),
-        (linear.SparseGroupLasso(0.1, l1_ratio=2.0), "l1_ratio must be between 0 and 1"),
         (linear.RobustRegression(0.1, loss="squared"), "loss must be one of huber, cauchy"),
         (linear.RobustRegression(0.1, penalty="l7"), "penalty must be one of l1"),
         (linear.RobustRegression(0.1, scale=0.0), "scale must be a finite number > 0"),
@@ -133,6 +125,9 @@ def test_alphas_are_checked():
         ([], "alphas must be one or more numbers > 0"),
         ([0.1, 0.0], "alphas must be one or more numbers > 0"),
         ([np.nan], "alphas must hold finite numbers"),
+        ([[1.0, 0.5]], "> 0 in one list"),
+        (0, "n_alphas must be an integer >= 1"),
+        (True, "n_alphas must be an integer >= 1"),
     ]:
         with pytest.raises(ValueError, match=message):
             linear.Lasso().path(X, Y, alphas=alphas)
@@ -178,12 +173,6 @@ def test_text_is_no_flag(name):
     refused(f"{name} must be True or False, got 'no'", linear.Lasso(0.1, **{name: "no"}))
 
 
-def test_alphas_are_one_list():
-    refused("> 0 in one list", linear.LassoCV(alphas=[[1.0, 0.5], [0.2, 0.1]]))
-    with pytest.raises(ValueError, match="> 0 in one list"):
-        linear.Lasso().path(X, Y, alphas=[[1.0, 0.5]])
-
-
 @pytest.mark.parametrize("kind", ["object", "dates", "zones", "periods"])
 def test_a_column_of_text_or_dates_is_named(kind):
     pandas = pytest.importorskip("pandas")
@@ -214,8 +203,3 @@ def test_ones_are_sizes_or_labels():
     refused("ones may be sizes or labels", linear.GroupLasso(0.1, groups=[1] * X.shape[1]))
     linear.GroupLasso(0.1, groups=[7] * X.shape[1]).fit(X, Y)
     linear.GroupLasso(0.1, groups=[1]).fit(X[:, :1], Y)
-
-
-@pytest.mark.parametrize("alphas", [0, True])
-def test_a_number_of_alphas_is_checked(alphas):
-    refused("alphas must be an integer >= 1", linear.LassoCV(alphas=alphas))
