@@ -13,18 +13,17 @@ def to_install(extra: str) -> str:
 
 
 @contextmanager
-def needs(part: str, extra: str) -> Iterator[None]:
-    """Imports of a part: an error that something is not installed names the extra that has it."""
+def needs(part: str, extra: str | None = None) -> Iterator[None]:
+    """Imports of a part: where something is not installed, the error names what brings it."""
     try:
         yield
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "cyclade":
             raise
-        raise ModuleNotFoundError(
-            f"{part} needs {error.name.partition('.')[0]}, which is not installed: "
-            f"{to_install(extra)}",
-            name=error.name,
-        ) from error
+        package = error.name.partition(".")[0]
+        how = f"pip install {package}" if extra is None else to_install(extra)
+        text = f"{part} needs {package}, which is not installed: {how}"
+        raise ModuleNotFoundError(text, name=error.name) from error
 
 
 @contextmanager

@@ -239,19 +239,15 @@ class Cox(Loss):
 
     def gradient(self, y: Array, z: Array) -> Array:
         """n ∂F/∂z."""
-        return self._slopes(y, z)[0]
+        return CoxLossAt(self, y, y, z).u
 
     def curvature(self, y: Array, z: Array) -> Array:
         """n times a diagonal above the Hessian of F."""
-        return self._slopes(y, z)[1]
+        return CoxLossAt(self, y, y, z).second
 
     def majoriser(self, y: Array, z: Array) -> Array:
         """None at a distance: infinite."""
         return np.full_like(z, np.inf)
-
-    def _slopes(self, y: Array, z: Array) -> tuple[Array, Array]:
-        sets = self.sets(y)
-        return sets.slopes(sets.at(z))
 
 
 class CoxLossAt(LossAt):

@@ -7,17 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from cyclade._extras import needs
 from cyclade.linear.losses import Array
 
 
 def _begin(display: Any, ax: Any, of: str) -> Any:
     """The axes that a display draws on, alpha falling from left to right."""
     if ax is None:
-        try:
+        with needs("plot"):
             import matplotlib.pyplot as plt
-        except ModuleNotFoundError as error:
-            text = "plots need matplotlib, which is not installed: pip install matplotlib"
-            raise ModuleNotFoundError(text, name=error.name) from error
         ax = plt.subplots(layout="constrained")[1]
     display.ax_, display.figure_ = ax, ax.figure
     ax.set_xscale("log")
@@ -127,23 +125,9 @@ class CVDisplay:
 
 
 def plot_path(path: Any, X: Any = None, y: Any = None, *, ax: Any = None, **options: Any) -> Any:
-    """Draw coefficients along alpha.
+    """Draw coefficients along alpha, of a path or of an estimator together with data.
 
-    Parameters
-    ----------
-    path : CoefficientPath or estimator
-        What `estimator.path` returned, or the estimator itself together with data.
-    X, y : arrays
-        The data, if an estimator was given.
-    ax : Axes, default=None
-        Where to draw; None makes a figure.
-    **options
-        For `PathDisplay.plot`.
-
-    Returns
-    -------
-    PathDisplay
-        With `ax_`, `figure_` and `lines_`.
+    `options` are those of `PathDisplay.plot`; what comes back is the display.
 
     Examples
     --------
@@ -161,21 +145,8 @@ def plot_cv(model: Any, *, ax: Any = None, **style: Any) -> CVDisplay:
     """Draw the held-out scores of a fitted `…CV` estimator along alpha.
 
     For the squared loss these are mean squared errors, for other losses mean losses (lower is
-    better); with `scoring`, scores (higher is better).
-
-    Parameters
-    ----------
-    model : a fitted `…CV` estimator
-        What to draw.
-    ax : Axes, default=None
-        Where to draw; None makes a figure.
-    **style
-        For Matplotlib's `plot`.
-
-    Returns
-    -------
-    CVDisplay
-        With `ax_` and `figure_`.
+    better); with `scoring`, scores (higher is better). `ax` and `style` are those of
+    `CVDisplay.plot`; what comes back is the display.
 
     Examples
     --------

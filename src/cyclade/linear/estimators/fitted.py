@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from cyclade._extras import needs
 from cyclade.linear import Certificate
 from cyclade.linear.checks import check_offset, chunked, in_chunks
 from cyclade.linear.estimators.declare import Declared
@@ -166,11 +167,8 @@ class FittedModel(Declared):
         `std` of the feature (over at most some thousand rows), and `effect`, the largest
         |coef| × std of a feature.
         """
-        try:
+        with needs("coef_table"):
             pd: Any = import_module("pandas")
-        except ModuleNotFoundError as error:
-            text = "coef_table needs pandas, which is not installed: pip install pandas"
-            raise ModuleNotFoundError(text, name=error.name) from error
         coef, names, chosen, deviations = self._ranked()
         labels = getattr(self, "classes_", np.arange(len(coef)))
         columns = ["coef"] if len(coef) == 1 else [f"coef {labels[k]}" for k in range(len(coef))]

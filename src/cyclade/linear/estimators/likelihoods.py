@@ -54,7 +54,8 @@ class SparseLogisticRegression(Classifier, Single):
                     "penalises entries, which may be positive"
                 )
             return penalties.Rows(1.0)
-        return elastic_net(1.0 if self.l1_ratio is None else self.l1_ratio, self.positive)
+        ratio = 1.0 if self.l1_ratio is None else self.l1_ratio
+        return penalties.ElasticNet(1.0, ratio, positive=self.positive)
 
     def _probable(self) -> bool:
         return True
@@ -85,9 +86,7 @@ class SparseSVC(Classifier, Single):
     positive: Positive = False
 
     _phi = SquaredHinge()
-
-    def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
-        return elastic_net(self.l1_ratio, self.positive)
+    _form = penalties.ElasticNet
 
 
 class SparseSVCCV(CrossValidated, SparseSVC):
@@ -176,10 +175,3 @@ class GammaRegressorCV(CrossValidated, GammaRegressor):
 
     Scores are minus half the deviance.
     """
-
-
-def elastic_net(l1_ratio: float, positive: bool) -> Any:
-    """The elastic net at λ = 1; as `L1` where it is one."""
-    if l1_ratio == 1.0:
-        return penalties.L1(1.0, positive=positive)
-    return penalties.ElasticNet(1.0, l1_ratio, positive=positive)

@@ -135,6 +135,14 @@ class BlockPenalty(AtLam):
         return float(sum(self.value(x[at], k) for k, at in enumerate(self.blocks(len(x)))))
 
 
+def has_names(groups: Any) -> bool:
+    """Whether lists of features hold a name."""
+    if isinstance(groups, str) or not np.iterable(groups):
+        return False
+    lists = (group for group in groups if np.iterable(group) and not isinstance(group, str))
+    return any(isinstance(name, str) for group in lists for name in group)
+
+
 class GroupL2(BlockPenalty):
     """The group lasso, r(x) = λ Σ_k w_k ‖x_{G_k}‖_2.
 
@@ -159,13 +167,7 @@ class GroupL2(BlockPenalty):
         self._set_lam(lam)
         self.positive = bool(positive)
         self.groups: Any
-        lists = [] if isinstance(groups, str) or not np.iterable(groups) else groups
-        self._named = any(
-            isinstance(name, str)
-            for group in lists
-            if np.iterable(group) and not isinstance(group, str)
-            for name in group
-        )
+        self._named = has_names(groups)
         if self._named:
             self.groups = [list(group) for group in groups]
         elif isinstance(groups, (int, np.integer)) and not isinstance(groups, bool):

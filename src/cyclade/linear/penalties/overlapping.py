@@ -10,7 +10,7 @@ import numpy as np
 
 from cyclade._checks import require
 from cyclade.linear.checks import named
-from cyclade.linear.penalties.joined import GroupL2
+from cyclade.linear.penalties.joined import GroupL2, has_names
 from cyclade.linear.penalties.scalar import BY_NAME, Array
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class OverlappingGroups(GroupL2):
         starts = np.cumsum([0, *map(len, self.features)])
         copies = [list(range(a, b)) for a, b in pairwise(starts)]
         super().__init__(lam, copies, weights, positive)
-        self._named = any(isinstance(j, str) for group in self.features for j in group)
+        self._named = has_names(self.features)
 
     @property
     def columns(self) -> Array:

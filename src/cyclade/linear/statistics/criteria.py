@@ -11,7 +11,7 @@ from sklearn.base import clone
 from cyclade._checks import choice
 from cyclade.linear.cox import Cox
 from cyclade.linear.losses import Array, Squared
-from cyclade.linear.statistics.deviances import DISPERSED, FittedRows, fitted_rows, pearson
+from cyclade.linear.statistics.deviances import DISPERSED, fitted_rows, pearson
 
 CRITERIA = ("aic", "bic", "ebic")
 
@@ -84,9 +84,13 @@ def select(
     given = {"sample_weight": sample_weight, "offset": offset}
     first = clone(model).set_params(alpha=float(path.alphas[0])).fit(X, y, **given)
     rows = fitted_rows(first, X, y, sample_weight, offset)
-    points = [predictions(rows, path, k) for k in range(len(path.alphas))]
+    points = []
+    for k in range(len(path.alphas)):
+        z = rows.X @ path.coefs[..., k].T + path.intercepts[..., k]
+        points.append(np.reshape(z, rows.z.shape) + rows.offset)
     sizes = np.count_nonzero(path.coefs.reshape(-1, len(path.alphas)), axis=0)
-    n, p = weight(rows), path.coefs[..., 0].size
+    counted = rows.loss.y["event"] if isinstance(rows.loss, Cox) else np.ones(len(rows.s))
+    n, p = float(rows.s @ counted), path.coefs[..., 0].size
     values = np.array([rows.deviance(z) for z in points])
     if isinstance(rows.loss, Squared):
         with np.errstate(divide="ignore"):
@@ -99,17 +103,3 @@ def select(
     chosen = clone(model).set_params(alpha=best).fit(X, y, **given)
     chosen.alphas_, chosen.criterion_path_ = path.alphas, values
     return chosen
-
-
-def predictions(rows: FittedRows, path: Any, k: int) -> Array:
-    """Z at the k-th alpha of a path."""
-    z = rows.X @ path.coefs[..., k].T + path.intercepts[..., k]
-    z = z[:, 0] if z.ndim == 2 and z.shape[1] == 1 else z
-    return np.asarray(z + rows.offset)
-
-
-def weight(rows: FittedRows) -> float:
-    """How many rows, or events, there are."""
-    if isinstance(rows.loss, Cox):
-        return float(rows.s @ rows.loss.y["event"])
-    return float(rows.s.sum())

@@ -144,7 +144,9 @@ def residuals(model: Any, X: Any, y: Any, kind: str = "deviance", *, offset: Any
         choice("kind", kind, ("response", "deviance"))
         event = loss.y["event"].astype(np.float64)
         left = -loss.gradient(target, z)  # weights are 1
-        return left if kind == "response" else signed_root(left, -left - _log_ratio(event, left))
+        hazard = np.maximum(event - left, np.finfo(np.float64).tiny)  # that the row went through
+        half = -left - event * np.log(hazard)
+        return left if kind == "response" else signed_root(left, half)
     choice("kind", kind, KINDS)
     rows.deviance(z)  # refuses what is not a distribution
     if not rows.family:
@@ -188,12 +190,6 @@ def saturated(sets: Any) -> float:
 def signed_root(sign: Array, half: Array) -> Array:
     """√(2 · half) with a sign."""
     return np.asarray(np.sign(sign) * np.sqrt(2.0 * np.maximum(half, 0.0)))
-
-
-def _log_ratio(event: Array, left: Array) -> Array:
-    """d log(d − M), zero where d = 0; d − M is the hazard that the row went through."""
-    hazard = np.maximum(event - left, np.finfo(np.float64).tiny)
-    return np.asarray(event * np.log(hazard))
 
 
 def pearson(rows: FittedRows, z: Array) -> float:

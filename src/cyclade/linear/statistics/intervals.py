@@ -9,7 +9,6 @@ come from lassos of each column on the others.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -225,8 +224,9 @@ def information(rows: FittedRows, D: Any, z: Array) -> tuple[Array, Array]:
     if isinstance(loss, Cox):
         scale = loss.sets(rows.y).total / len(s)  # of the mean over rows
         return scale * differences(loss, rows.y, D, z), scale * loss.gradient(rows.y, z)
-    bend = expected_curvature if rows.family else partial(_observed, rows)
-    return products(D, s * bend(loss, z)), s * loss.gradient(rows.y, z)
+    known = rows.family
+    bend = expected_curvature(loss, z) if known else loss.second_derivative(rows.y, z)
+    return products(D, s * bend), s * loss.gradient(rows.y, z)
 
 
 def differences(loss: Any, y: Array, D: Any, z: Array) -> Array:
@@ -238,7 +238,3 @@ def differences(loss: Any, y: Array, D: Any, z: Array) -> Array:
         ends = [loss.gradient(y, z + t * d) for t in (-2.0, -1.0, 1.0, 2.0)]
         H[:, j] = D.T @ (ends[0] - 8.0 * ends[1] + 8.0 * ends[2] - ends[3]) / (12.0 * step)
     return 0.5 * (H + H.T)
-
-
-def _observed(rows: FittedRows, loss: Any, z: Array) -> Array:
-    return np.asarray(loss.second_derivative(rows.y, z))
