@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 import torch
 
-from cyclade.linear import losses
+from cyclade.linear import distributions, losses
 from cyclade.linear.losses import Loss
 
 PARAMETERS = {
     "huber": {"delta": 0.7}, "quantile": {"q": 0.3, "smoothing": 0.25}, "cauchy": {"scale": 0.8},
     "welsch": {"scale": 1.3}, "geman_mcclure": {"scale": 0.6}, "tukey": {"scale": 1.7},
+    "tweedie": {"power": 1.4}, "negative_binomial": {"dispersion": 0.7},
 }  # fmt: skip
 ALL = [losses.get(name, **PARAMETERS.get(name, {})) for name in losses.BY_NAME]
+FURTHER = [losses.get(name, **PARAMETERS.get(name, {})) for name in distributions.BY_NAME]
+FURTHER += [distributions.Tweedie(1.0), distributions.Tweedie(2.0)]
 CONVEX = [loss for loss in ALL if loss.convex]
 ids = repr
 
@@ -29,7 +32,8 @@ def draw(loss: Loss, rng: np.random.Generator, n: int, spread: float = 2.0):
     if loss.target == "signs":
         return rng.choice([-1.0, 1.0], size=n), z
     counts, amounts = rng.poisson(2.0, size=n).astype(float), rng.gamma(2.0, size=n) + 0.01
-    return next(y for y in (rng.standard_normal(n), counts, amounts) if accepts(loss, y)), z
+    all_of = rng.standard_normal(n), counts, amounts, rng.random(n)
+    return next(y for y in all_of if accepts(loss, y)), z
 
 
 def accepts(loss: Loss, y: np.ndarray) -> bool:
@@ -40,7 +44,7 @@ def accepts(loss: Loss, y: np.ndarray) -> bool:
     return True
 
 
-@pytest.mark.parametrize("loss", ALL, ids=ids)
+@pytest.mark.parametrize("loss", ALL + FURTHER, ids=ids)
 def test_gradient_is_the_derivative_of_the_value(loss):
     rng = np.random.default_rng(0)
     y, z = draw(loss, rng, 200)
@@ -51,7 +55,9 @@ def test_gradient_is_the_derivative_of_the_value(loss):
     np.testing.assert_allclose(difference, predicted, atol=1e-12, rtol=1e-5)
 
 
-@pytest.mark.parametrize("loss", [x for x in CONVEX if x.target != "classes"], ids=ids)
+@pytest.mark.parametrize(
+    "loss", [x for x in ALL + FURTHER if x.convex and x.target != "classes"], ids=ids
+)
 def test_curvature_of_a_convex_loss_is_its_second_derivative(loss):
     rng = np.random.default_rng(1)
     y, z = draw(loss, rng, 500)
@@ -64,7 +70,7 @@ def test_curvature_of_a_convex_loss_is_its_second_derivative(loss):
     assert (loss.curvature(y, z) <= loss.bound).all()
 
 
-@pytest.mark.parametrize("loss", [x for x in ALL if not x.convex], ids=ids)
+@pytest.mark.parametrize("loss", [x for x in ALL + FURTHER if not x.convex], ids=ids)
 def test_second_derivatives_of_nonconvex_losses_have_their_sign(loss):
     rng = np.random.default_rng(8)
     y, z = draw(loss, rng, 500)
@@ -104,7 +110,7 @@ def test_majorisers_lie_above_the_loss(loss):
         np.testing.assert_array_equal(weight, loss.curvature(y, z))
 
 
-@pytest.mark.parametrize("loss", [x for x in ALL if x.bound < math.inf], ids=ids)
+@pytest.mark.parametrize("loss", [x for x in ALL + FURTHER if x.bound < math.inf], ids=ids)
 def test_the_bound_holds_and_is_attained(loss):
     rng = np.random.default_rng(3)
     y, z = draw(loss, rng, 2000)
@@ -115,7 +121,7 @@ def test_the_bound_holds_and_is_attained(loss):
     assert 0.9 * loss.bound < ratio.max() <= loss.bound * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("loss", CONVEX, ids=ids)
+@pytest.mark.parametrize("loss", [*CONVEX, losses.get("binomial")], ids=ids)
 def test_fenchel_young(loss):
     rng = np.random.default_rng(4)
     y, z = draw(loss, rng, 300)
@@ -139,6 +145,7 @@ def test_fenchel_young(loss):
         (losses.SquaredHinge(), -1.0, -0.1),
         (losses.Poisson(), 1.0, -1.1),
         (losses.Gamma(), 1.0, 1.1),
+        (distributions.Binomial(), 0.5, 0.6),
     ],
     ids=repr,
 )
@@ -250,6 +257,7 @@ def test_problems_have_the_same_losses_and_no_others():
         (lambda: losses.Tukey("a"), "Tukey: scale must be a finite number > 0, got 'a'"),
         (lambda: losses.Quantile(1.0), "q must be strictly between 0 and 1"),
         (lambda: losses.Quantile(smoothing=np.inf), "smoothing must be a finite number > 0"),
+        (lambda: distributions.Tweedie(3.0), "Tweedie: power must be between 1 and 2"),
         (lambda: losses.get("hubber"), r"there is no 'hubber'; the names .*you mean 'huber'\?"),
         (lambda: losses.get(losses.Huber(), delta=1), "delta can only be given with a loss by"),
         (lambda: losses.get(losses.Huber), r"give an object, Huber\(...\), not the class"),
@@ -269,6 +277,10 @@ def test_bad_parameters_are_named(make, message):
         (losses.Multinomial(), [0.5], "Multinomial: y must hold class codes"),
         (losses.Poisson(), [-1.0], "Poisson: y must hold finite numbers >= 0"),
         (losses.Gamma(), [0.0], "Gamma: y must hold finite numbers > 0"),
+        (distributions.Tweedie(), [-1.0], "Tweedie: y must hold finite numbers >= 0"),
+        (distributions.InverseGaussian(), [0.0], "InverseGaussian: y must hold .* > 0"),
+        (distributions.Binomial(), [2.0], "Binomial: y must hold .* between 0 and 1"),
+        (distributions.NegativeBinomial(), [-1.0], "NegativeBinomial: y must hold .* >= 0"),
     ],
     ids=repr,
 )

@@ -274,10 +274,7 @@ class SlopeRegression(LeastSquares):
     weights_: UsedWeights = field(init=False)
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
-        weights = self.weights
-        if not (weights is None or isinstance(weights, str)):
-            weights = numbers("weights", weights, np.float64)
-        penalty = penalties.Slope(1.0, weights, self.q)
+        penalty = penalties.Slope(1.0, self.weights, self.q)
         self.weights_ = penalty.shape(X.shape[1])
         return penalty
 

@@ -67,10 +67,6 @@ class BestSubset(Regressor):
     def _penalised(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
         return None
 
-    def _separate(self, y: Array, loss: Any, penalty: Any) -> list[Array]:
-        self._one_column = False
-        return [np.ravel(y)]
-
     def _fit(self, data: Data) -> list[Any]:
         from cyclade.linear.statistics.criteria import cost_of_features
 

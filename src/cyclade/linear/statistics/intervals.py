@@ -8,7 +8,8 @@ come from lassos of each column on the others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -59,13 +60,16 @@ class Inference:
     dispersion: float
     df: float = np.inf
     intercept: tuple[float, float] | None = None
-    statistic: Array = field(init=False)
-    p_value: Array = field(init=False)
 
-    def __post_init__(self) -> None:
-        statistic = self.estimate / self.std_error
-        object.__setattr__(self, "statistic", statistic)
-        object.__setattr__(self, "p_value", 2.0 * stats.t.sf(abs(statistic), self.df))
+    @cached_property
+    def statistic(self) -> Array:
+        """Estimates over their errors."""
+        return self.estimate / self.std_error
+
+    @cached_property
+    def p_value(self) -> Array:
+        """Two-sided."""
+        return np.asarray(2.0 * stats.t.sf(abs(self.statistic), self.df))
 
     def interval(self, level: float = 0.95) -> Array:
         """Lower and upper ends of intervals for each coefficient by itself, shape (p, 2)."""
