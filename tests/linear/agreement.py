@@ -79,9 +79,9 @@ def interpreter(module: str) -> str:
 
 
 def answers(
-    module: str, script: str, problems: dict[str, dict[str, Any]], folder: Path, **environment: str
+    module: str, problems: dict[str, dict[str, Any]], folder: Path, **environment: str
 ) -> dict[str, tuple[Any, Any]]:
-    """Coefficients and intercept of every problem, from a script run by an interpreter of its own.
+    """Coefficients and intercept of every problem, from `peers.py` in an interpreter of its own.
 
     A problem is a table of arrays and numbers. Arrays travel as one npz file each way.
     """
@@ -99,8 +99,9 @@ def answers(
     np.savez(folder / "problems.npz", **arrays)
     (folder / "problems.json").write_text(json.dumps(plain))
     ran = subprocess.run(
-        [python, str(Path(__file__).with_name(script)), str(folder)], capture_output=True,
-        text=True, timeout=300, env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+        [python, str(Path(__file__).with_name("peers.py")), module, str(folder)],
+        capture_output=True, text=True, timeout=300,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     with np.load(folder / "answers.npz") as found:

@@ -61,7 +61,7 @@ def told(loss, kind, family, _penalty, options):
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory):
     problems = {name: told(*case) for name, case in CASES.items()}
-    return answers("adelie", "peer_adelie.py", problems, tmp_path_factory.mktemp("adelie"))
+    return answers("adelie", problems, tmp_path_factory.mktemp("adelie"))
 
 
 @pytest.mark.parametrize("name", CASES)

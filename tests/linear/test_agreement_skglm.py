@@ -103,7 +103,7 @@ def told(_loss, kind, _penalty, datafit, penalty, solver, arrays):
 def theirs(tmp_path_factory):
     problems = {name: told(*case) for name, case in {**CONVEX, **NONCONVEX}.items()}
     folder = tmp_path_factory.mktemp("skglm")
-    return answers("skglm", "peer_skglm.py", problems, folder, NUMBA_DISABLE_JIT="1")
+    return answers("skglm", problems, folder, NUMBA_DISABLE_JIT="1")
 
 
 @pytest.mark.parametrize("name", CONVEX)

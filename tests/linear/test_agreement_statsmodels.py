@@ -55,19 +55,6 @@ def test_elastic_nets(family):
     agree(X, y, loss, WeightedL1(1.0, factors), found[1:], found[0], atol=1e-5)
 
 
-def test_lasso_without_penalty_on_some():
-    X, y = problem("real", n=ROWS)
-    factors = np.r_[0.0, 0.0, np.full(X.shape[1] - 2, 0.05)]
-    found = (
-        sm.OLS(y, sm.add_constant(X))
-        .fit_regularized(
-            alpha=np.r_[0.0, factors], L1_wt=1.0, maxiter=2000, cnvrg_tol=1e-13, zero_tol=1e-12
-        )
-        .params
-    )
-    agree(X, y, Squared(), WeightedL1(1.0, factors), found[1:], found[0], atol=1e-6)
-
-
 @pytest.mark.parametrize("loss", ["huber", "tukey"])
 def test_robust_regression_at_its_first_scale(loss):
     X, y = problem("real", n=ROWS)
