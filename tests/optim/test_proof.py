@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import threading
 import warnings
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -214,6 +215,16 @@ def test_a_compiled_module_inside_is_not_traced_with_the_watch() -> None:
         warnings.simplefilter("always")
         SCCD(Compiled().double(), F.mse_loss, lr=LR).step(*batch())
     assert not [w for w in said if "saved_tensors" in str(w.message)]
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # torch.compile's own
+def test_a_compiled_loss_does_not_keep_a_record_from_being_proved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
+    opt = SCCD(Net().double(), F.mse_loss, lr=LR, blocks="layers", compile=True)
+    opt.step(*batch())
+    assert opt.route == "fx"
 
 
 class FromGlobal(Net):

@@ -187,9 +187,11 @@ class Proof:
         """A record drops what is no operation, which shows in gradients only where they flow."""
         net = self.net
         tensors = {name: p.detach().requires_grad_() for name, p in self.trained.items()}
-        with torch.enable_grad(), Watch(net.model) as watch:
-            env = net.chain.run(self.batch.inputs, tensors, live=False)
-        kept = watch.seen + custom_functions(net.loss_of(net.chain.output(env), self.batch))
+        with torch.enable_grad():
+            with Watch(net.model) as watch:
+                env = net.chain.run(self.batch.inputs, tensors, live=False)
+            loss = net.loss_of(net.chain.output(env), self.batch)
+        kept = watch.seen + custom_functions(loss)
         lost = Counter(self.effects)
         lost.subtract(kept)
         for name, count in lost.items():
