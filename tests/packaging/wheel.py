@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import ast
 import csv
+import os
 import re
 import subprocess
 import sys
@@ -63,6 +64,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("start-*.md"))]
 
 def main() -> None:
     """Try every Python with every extra."""
+    os.environ.pop("PYTHONPATH", None)  # else pip finds a checkout there, and installs nothing
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("dist", type=Path, help="the folder that holds the wheel")
     parser.add_argument("--python", nargs="+", default=[sys.executable], help="interpreters")
