@@ -47,7 +47,7 @@ from cyclade.sampling.orders import Backward, Forward, Greedy, Random, Reflected
 from cyclade.sampling.samplers import FiniteSum, Full, Minibatch, Page, Stream
 from cyclade.steps import Backtracking, Curvature, Fixed, Matrix
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 
 def __getattr__(name: str) -> object:
