@@ -16,7 +16,7 @@ from cyclade._checks import generator, shown
 from cyclade.blocks import Point
 from cyclade.core import start
 from cyclade.files.checkpoint import Checkpoint
-from cyclade.methods import Method, MethodName, as_method, make_sampler, searches
+from cyclade.methods import Method, MethodName, as_method, make_sampler, searches, settled
 from cyclade.oracles.counting import Counting
 from cyclade.regularisers import Regulariser
 from cyclade.run import arguments
@@ -54,7 +54,7 @@ def minimize(
     L: float | Sequence[Any] | Mapping[str, Any] | str | Steps | None = None,
     eta: Eta | Literal["theory"] | None = None,
     order: OrderName | Sequence[int] | list[str] | tuple[str, ...] | Order = "forward",
-    accelerate: bool = False,
+    accelerate: bool | None = None,
     tol: float | None = 1e-5,
     rtol: float | None = None,
     change_tol: float | None = None,
@@ -133,7 +133,8 @@ def minimize(
         "forward", "backward", "shuffled", "rotated", "reflected", "random" (with replacement),
         "greedy" (Gauss–Southwell), or a list of block numbers or names.
     accelerate:
-        For P-CCD: Anderson extrapolation after every 5 cycles, kept only where F is smaller.
+        For P-CCD: Anderson extrapolation after every 5 cycles, kept only where F is smaller. None:
+        where L is searched, the order is forward or backward, without block_min or returns="paper".
     tol, rtol, change_tol:
         Stop when dist(∂F(x), 0) ≤ tol in the norm of Λ^{−1} (in the Euclidean norm where Λ is far
         larger than the curvature of f); when the Euclidean distance is at most rtol times that at
@@ -197,12 +198,15 @@ def minimize(
     (True, array([0.2, 0. ]))
     """
     begun = time.perf_counter()
-    arguments.check_flags(accelerate=accelerate, check_grad=check_grad, progress=progress)
+    arguments.check_flags(
+        accelerate=accelerate is not None and accelerate, check_grad=check_grad, progress=progress
+    )
     source = arguments.as_source(n, stream)
     chosen = as_method(
         method, source is not None, b=b, b_small=b_small, p=p, L=L, eta=eta, order=order,
-        accelerate=bool(accelerate),
+        accelerate=accelerate,
     )  # fmt: skip
+    chosen = settled(chosen, block_min, returns)
     limits = arguments.as_limits(
         stop, None if source is None or chosen.deterministic or math.isinf(source.n) else source.n,
         tol=tol, rtol=rtol, change_tol=change_tol, max_cycles=max_cycles,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, NoReturn
 
 from cyclade._checks import meant
@@ -64,11 +64,14 @@ class Method:
 
 @dataclass(frozen=True, kw_only=True)
 class PCCD(Method):
-    """Algorithm 1: every cycle sees all of f."""
+    """Algorithm 1: every cycle sees all of f.
+
+    `accelerate=None` extrapolates cycles where L is searched and the order is forward or backward.
+    """
 
     name, draws = "P-CCD", "full"
 
-    accelerate: bool = False
+    accelerate: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +154,17 @@ def as_method(method: Any, stochastic: bool, **given: Any) -> Method:
 
 
 def _is_default(value: Any) -> bool:
-    return value is None or value is False or (isinstance(value, str) and value == "forward")
+    return value is None or (isinstance(value, str) and value == "forward")
+
+
+def settled(method: Method, block_min: Any, returns: Any) -> Method:
+    """The method with `accelerate` decided: bounds on paper iterates and exact blocks go without."""
+    if not isinstance(method, PCCD) or method.accelerate is not None:
+        return method
+    alike = isinstance(method.order, str) and method.order in ("forward", "backward")
+    searched = method.steps is None and not isinstance(method.eta, str)
+    of_paper = isinstance(returns, str) and returns == "paper"
+    return replace(method, accelerate=alike and searched and block_min is None and not of_paper)
 
 
 def searches(method: Method) -> bool:
