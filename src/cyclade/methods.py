@@ -158,7 +158,7 @@ def _is_default(value: Any) -> bool:
 
 
 def settled(method: Method, block_min: Any, returns: Any) -> Method:
-    """The method with `accelerate` decided: bounds on paper iterates and exact blocks go without."""
+    """The method with `accelerate` decided: exact blocks and iterates of the paper go without."""
     if not isinstance(method, PCCD) or method.accelerate is not None:
         return method
     alike = isinstance(method.order, str) and method.order in ("forward", "backward")

@@ -84,8 +84,8 @@ if TYPE_CHECKING:  # type checkers and editors read these imports, and nothing e
     from cyclade.linear.statistics.stability import StabilitySelection, stability_selection
 
 __all__ = [
-    "BestSubset", "BestSubsetCV", "CVDisplay", "Certificate", "CoefficientPath", "CoxRegression", "CoxRegressionCV",
-    "CrossValidated", "ElasticNet", "ElasticNetCV", "FrameEncoder", "GammaRegressor",
+    "BestSubset", "BestSubsetCV", "CVDisplay", "Certificate", "CoefficientPath", "CoxRegression",
+    "CoxRegressionCV", "CrossValidated", "ElasticNet", "ElasticNetCV", "FrameEncoder", "GammaRegressor",
     "GammaRegressorCV", "GeneralizedLinear", "GeneralizedLinearCV", "GeneralizedLinearClassifier",
     "GeneralizedLinearClassifierCV", "GraphicalLasso", "GraphicalLassoCV", "GraphicalSolution",
     "GroupLasso", "GroupLassoCV", "Inference", "KnockoffSelection", "Lasso", "LassoCV",
