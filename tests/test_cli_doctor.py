@@ -10,7 +10,7 @@ from importlib import metadata
 import pytest
 
 from cyclade.cli import main
-from cyclade.cli.doctor import PARTS, Need, needs, report
+from cyclade.cli.doctor import ALONE, PARTS, Need, needs, report
 
 REQUIRED = [
     "numpy>=1.26",
@@ -25,12 +25,13 @@ REQUIRED = [
 def test_it_says_which_parts_can_be_used(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     shown = capsys.readouterr().out
-    assert all(part in shown for part in PARTS.values())
+    parts = [*PARTS.values(), *ALONE.values()]
+    assert all(part in shown for part in parts)
     assert f"numpy {metadata.version('numpy')}" in shown
     assert "device: " in shown
     assert main(["doctor", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert [part["part"] for part in answer["parts"]] == list(PARTS.values())
+    assert [part["part"] for part in answer["parts"]] == parts
     assert all(part["usable"] == (not part["missing"]) for part in answer["parts"])
 
 
@@ -47,6 +48,16 @@ def test_what_is_missing_comes_with_the_command_that_brings_it() -> None:
     command = "pip install 'cyclade[linear]' (in a checkout: pip install '.[linear]')"
     assert lines[at + 2] == f"     to have it: {command}"
     assert f"yes  {PARTS['']}" in lines
+
+
+def test_packages_alone_come_with_the_command_that_brings_them(monkeypatch) -> None:
+    monkeypatch.setattr("cyclade.cli.doctor._version", lambda name: None)
+    lines = report([*REQUIRED, 'pandas>=2.1; extra == "dev"']).splitlines()
+    at = lines.index(f"no   {ALONE['pandas']}")
+    assert lines[at + 1 : at + 3] == [
+        "     pandas ≥ 2.1 (not installed)",
+        "     to have it: pip install pandas",
+    ]
 
 
 def test_an_extra_made_of_others_needs_what_they_need() -> None:

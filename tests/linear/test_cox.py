@@ -212,6 +212,7 @@ def test_concordance_counts_pairs() -> None:
         (np.ones((4, 3)), "two columns"),
         (np.c_[np.arange(4.0), [0, 1, 2, 0]], "event must hold"),
         (np.c_[[0.0, np.nan, 1, 2], np.ones(4)], "time must hold finite"),
+        (np.c_[[0.0, -3.0, 1, 2], np.ones(4)], "time must hold numbers >= 0, but one is -3"),
         (np.c_[np.arange(4.0), np.zeros(4)], "at least one event"),
         (np.array(["a", "b", "c", "d"]), "as numbers"),
         (np.zeros(4, [("a", float), ("b", float)]), "one field of booleans"),

@@ -263,6 +263,7 @@ class TestPictures:
             outputs = 1 if kind == "real" else 3
             display = path.plot()
             assert len(display.lines_) == ever * outputs
+            assert repr(display).startswith("<PathDisplay: 5 alphas; figure_.savefig(")
             _, ax = plt.subplots()
             assert linear.plot_path(path, ax=ax, alpha=0.1, label=2).ax_ is ax
             assert len(ax.get_legend().get_texts()) == 2

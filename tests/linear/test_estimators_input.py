@@ -10,6 +10,7 @@ from estimator_cases import CASES, data
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
+import cyclade
 from cyclade import linear
 from cyclade.linear.penalties import MCP
 
@@ -64,6 +65,11 @@ def test_options_are_checked(options, message):
         (linear.QuantileRegression(0.1, smoothing=-1.0), "smoothing must be a finite number > 0"),
         (linear.GeneralizedLinear("logistic"), "is for labels; use GeneralizedLinearClassifier"),
         (linear.GeneralizedLinear("hubber"), "there is no 'hubber'"),
+        (linear.GeneralizedLinear("Gaussian"), "(did you mean 'squared'?)"),
+        (linear.GeneralizedLinear("least squares"), "(did you mean 'squared'?)"),
+        (linear.Lasso(0.1, positive=[True] * 8), "positive must be True or False; bounds of"),
+        (linear.SqrtLasso(0.1, positive="yes"), "positive must be True or False; bounds of"),
+        (linear.GroupLasso(0.1, positive=np.ones(8)), "positive must be True or False; bounds of"),
         (linear.GeneralizedLinear(penalty="l11"), "got 'l11' (did you mean 'l1'?)"),
         (linear.GeneralizedLinear(penalty=MCP), "give an object, MCP(...), not the class"),
     ],
@@ -71,6 +77,19 @@ def test_options_are_checked(options, message):
 )
 def test_parameters_are_named(model, message):
     refused(message, model)
+
+
+@pytest.mark.parametrize(
+    ("reg", "message"),
+    [
+        (cyclade.L1(0.1), "this L1 is for minimize .* use cyclade.linear.penalties.L1"),
+        (cyclade.NonNegative(), "this NonNegative is .* use one of cyclade.linear.penalties"),
+    ],
+)
+@pytest.mark.parametrize("alpha", [None, 0.1])
+def test_regularisers_of_minimize_are_told_apart(reg, message, alpha):
+    with pytest.raises(TypeError, match=message):
+        linear.GeneralizedLinear(penalty=reg, alpha=alpha).fit(X, Y)
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,16 @@ def test_levels_are_those_seen_and_match_by_value():
     )
 
 
+def test_plain_values_are_matched_with_the_levels_of_the_fit():
+    model = linear.Lasso(0.02).fit(FRAME, REAL)
+    plain = FRAME.astype({"region": object, "kind": int})
+    np.testing.assert_array_equal(model.predict(plain), model.predict(FRAME))
+    with pytest.raises(ValueError, match="'region' has missing values"):
+        model.predict(plain.assign(region=None))
+    with pytest.raises(ValueError, match=r"'region' has level 'east', which .* astype\(.category"):
+        model.predict(plain.assign(region="east"))
+
+
 def test_groups_and_weights_go_by_names_of_columns():
     groups = [["age"], ["region"], ["kind"], ["smoker"]]
     by_name = linear.GroupLasso(0.1, groups=groups).fit(FRAME, REAL)
@@ -113,6 +123,8 @@ def test_polars_frames_are_those_of_pandas():
     values = dict(zip(other.feature_names_in_, other.coef_, strict=True))
     np.testing.assert_allclose([values[name] for name in DUMMIES], one.coef_, atol=1e-6)
     np.testing.assert_allclose(other.predict(frame), one.predict(FRAME), atol=1e-6)
+    plain = frame.with_columns(pl.col("region").cast(pl.String))
+    np.testing.assert_array_equal(other.predict(plain), other.predict(frame))
     with pytest.raises(ValueError, match="column 'region' has missing values"):
         other.predict(frame.with_columns(pl.lit(None).cast(pl.Categorical).alias("region")))
 

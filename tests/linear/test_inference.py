@@ -252,7 +252,11 @@ def test_tables_have_names():
     pd = pytest.importorskip("pandas")
     _, X, y, _ = draw("gaussian")
     frame = pd.DataFrame(X, columns=list("abcd"))
-    table = linear.Lasso(0.0).fit(frame, y).inference(frame, y).table()
+    found = linear.Lasso(0.0).fit(frame, y).inference(frame, y)
+    table, shown = found.table(), str(found).splitlines()
+    assert shown[0] == "classical inference"
+    assert shown[1].split() == list(table.columns.str.split().explode())
+    assert shown[3].split()[:2] == ["a", f"{found.estimate[0]:.4g}"]
     assert list(table.index) == list("abcd")
     assert {"coef", "std err", "p", "q", "lower", "upper"} <= set(table.columns)
 

@@ -12,7 +12,8 @@ import pytest
 import cyclade.linear
 from cyclade.linear import losses, penalties
 
-PAGE = (Path(__file__).parents[2] / "docs" / "moving.md").read_text("utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "moving.md").read_text("utf-8")
 ROWS = re.findall(r"^\| (scikit-learn|skglm|celer) \| `([^`]+\))` \| `([^`]+)`", PAGE, re.M)
 THEIRS = {
     "scikit-learn": ["sklearn.linear_model"],
@@ -71,3 +72,36 @@ def test_both_calls_end_in_the_same_coefficients(library: str, there: str, here:
     assert np.abs(expected.coef_).max() > 0.1
     atol = 2e-4 if there.startswith("LassoCV") else 1e-6  # at the tolerances of both by default
     np.testing.assert_allclose(np.ravel(found.coef_), np.ravel(expected.coef_), atol=atol)
+
+
+def glmnet(X: Any, y: Any, rho: float, lam: float) -> np.ndarray:
+    """glmnet's Gaussian family: cycles over standardised columns, y and lambda divided by sd(y)."""
+    n, spread, height = len(y), X.std(axis=0), y.std()
+    Z, r = (X - X.mean(axis=0)) / spread, (y - y.mean()) / height
+    b, lam = np.zeros(X.shape[1]), lam / height
+    for _ in range(500):
+        for j, z in enumerate(Z.T):
+            u = z @ r / n + b[j]
+            new = np.sign(u) * max(abs(u) - lam * rho, 0.0) / (1.0 + lam * (1.0 - rho))
+            r += (b[j] - new) * z
+            b[j] = new
+    return b * height / spread
+
+
+@pytest.mark.parametrize("rho", [1.0, 0.5, 0.1])
+@pytest.mark.parametrize("page", ["moving.md", "how-do-i.md"])
+def test_elastic_nets_of_glmnet(page: str, rho: float) -> None:
+    """The call of either page, where the scale of y is not one."""
+    text = (DOCS / page).read_text("utf-8")
+    made = re.search(r"`?k = (ρ \+ [^`\n]+)", text)
+    call = re.search(r"ElasticNet\(alpha=λ \* k,[^)]+\)", text)
+    assert made is not None
+    assert call is not None
+    given = data()
+    X, y = given["X"] * np.linspace(0.5, 3.0, 30), 7.0 * given["y"] + 20.0
+    names = {"np": np, "y": y, "λ": 3.0, "ρ": rho, "ElasticNet": cyclade.linear.ElasticNet}
+    names["k"] = eval(made[1], names)
+    model = eval(call[0], names).set_params(tol=1e-14).fit(X, y)
+    expected = glmnet(X, y, rho, 3.0)
+    assert np.abs(expected).max() > 1.0
+    np.testing.assert_allclose(model.coef_, expected, atol=1e-7)

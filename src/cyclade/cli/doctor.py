@@ -22,10 +22,16 @@ PARTS = {
     "": "minimize, regularisers, theory",
     "torch": "torch functions, optimizers for nets",
     "linear": "linear models",
+    "formula": "formulas of linear models",
     "dask": "linear models of tables on Dask",
     "experiments": "the paper's experiments",
 }
 """What each extra is for; the empty one is what every installation has."""
+ALONE = {
+    "pandas": "tables with names: coef_table, inference, categorical columns",
+    "matplotlib": "plots of linear models",
+}
+"""What packages are for that no extra of users brings alone."""
 
 
 def add(commands: Any) -> None:
@@ -84,6 +90,14 @@ def found(required: Iterable[str]) -> dict[str, Any]:
         hint = to_install(extra) if lacking else ""
         parts.append({
             "part": part, "usable": not lacking, "packages": list(map(str, wanted)),
+            "missing": lacking, "to_have_it": hint,
+        })  # fmt: skip
+    for package, part in ALONE.items():
+        line = next((line for line in required if line.startswith(f"{package}>=")), package)
+        need = Need(package, line.partition(";")[0].partition(">=")[2] or "0", _version(package))
+        lacking, hint = ([], "") if need.met else ([str(need)], f"pip install {package}")
+        parts.append({
+            "part": part, "usable": need.met, "packages": [str(need)],
             "missing": lacking, "to_have_it": hint,
         })  # fmt: skip
     return {

@@ -30,7 +30,7 @@ def survival(time: Any, event: Any, *, entry: Any = None, strata: Any = None) ->
     Parameters
     ----------
     time : array of shape (n,)
-        When the row was last seen.
+        When the row was last seen, >= 0.
     event : array of shape (n,)
         Whether the event happened then; else the row is censored.
     entry : array of shape (n,), default=None
@@ -52,6 +52,8 @@ def survival(time: Any, event: Any, *, entry: Any = None, strata: Any = None) ->
         raise ValueError("event must hold booleans, or zeros and ones")
     if not np.isfinite(time).all():
         raise ValueError("time must hold finite numbers")
+    if (time < 0).any():
+        raise ValueError(f"time must hold numbers >= 0, but one is {time.min():g}")
     y = np.zeros(time.size, FIELDS)
     y["time"], y["event"], y["entry"] = time, event.astype(np.bool_), -np.inf
     if entry is not None:

@@ -703,6 +703,13 @@ BY_NAME: dict[str, type[Loss]] = {
     "cauchy": Cauchy, "welsch": Welsch, "geman_mcclure": GemanMcClure, "tukey": Tukey,
 }  # fmt: skip
 
+ELSEWHERE = {  # what other packages call them
+    "gaussian": "squared", "normal": "squared", "least_squares": "squared", "ols": "squared",
+    "mse": "squared", "squared_error": "squared", "l2": "squared", "bernoulli": "logistic",
+    "log_loss": "logistic", "hinge": "squared_hinge", "softmax": "multinomial",
+    "pinball": "quantile", "absolute_error": "quantile", "l1": "quantile",
+}  # fmt: skip
+
 FURTHER: dict[str, type[Loss]] = {}  # those of `distributions`, which puts them here
 
 
@@ -731,7 +738,8 @@ def get(loss: str | LossLike, **parameters: Any) -> Loss:
     if isinstance(loss, str):
         known_names = {**BY_NAME, **FURTHER}
         if loss not in known_names:
-            names = f"the names are {', '.join(known_names)}{meant(loss, known_names)}"
+            alias = ELSEWHERE.get(loss.lower().replace(" ", "_").replace("-", "_"), loss)
+            names = f"the names are {', '.join(known_names)}{meant(alias, known_names)}"
             raise ValueError(f"loss: there is no {loss!r}; {names}")
         return known_names[loss](**parameters)
     if parameters:

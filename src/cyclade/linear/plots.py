@@ -24,7 +24,7 @@ def _begin(display: Any, ax: Any, of: str) -> Any:
     return ax
 
 
-@dataclass
+@dataclass(repr=False)
 class PathDisplay:
     """Coefficients along alpha.
 
@@ -42,6 +42,9 @@ class PathDisplay:
     ax_: Any = None
     figure_: Any = None
     lines_: Any = None
+
+    def __repr__(self) -> str:
+        return f"<PathDisplay: {len(self.path.alphas)} alphas; figure_.savefig(name) saves it>"
 
     def plot(
         self, ax: Any = None, *, alpha: float | None = None, label: int = 10, **style: Any
@@ -82,7 +85,7 @@ class PathDisplay:
         return self
 
 
-@dataclass
+@dataclass(repr=False)
 class CVDisplay:
     """Held-out scores along alpha, with one standard error and both choices.
 
@@ -107,6 +110,9 @@ class CVDisplay:
     ax_: Any = None
     figure_: Any = None
     line_: Any = None
+
+    def __repr__(self) -> str:
+        return f"<CVDisplay: {len(self.alphas)} alphas; figure_.savefig(name) saves it>"
 
     def plot(self, ax: Any = None, **style: Any) -> CVDisplay:
         """Draw on `ax`, or on a new figure; `style` is for Matplotlib's `plot`."""

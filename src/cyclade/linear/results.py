@@ -38,6 +38,8 @@ class Certificate:
     --------
     >>> print(Certificate("gap", 9.4615e-06, 0.0029649))
     gap 9.46e-06, within its tolerance 0.00296
+    >>> print(Certificate("distance", 7.41e-16, 1e-7))
+    distance from stationarity 7.41e-16, within its tolerance 1e-07
     """
 
     kind: Literal["gap", "distance"]
@@ -51,7 +53,8 @@ class Certificate:
 
     def __str__(self) -> str:
         where = "within" if self.reached else "not within"
-        return f"{self.kind} {self.value:.3g}, {where} its tolerance {self.tolerance:.3g}"
+        what = "gap" if self.kind == "gap" else "distance from stationarity"
+        return f"{what} {self.value:.3g}, {where} its tolerance {self.tolerance:.3g}"
 
 
 @dataclass

@@ -50,9 +50,10 @@ Tolerance = Annotated[
     float,
     "Relative tolerance of the certificate: the duality gap over the objective at zero where the "
     "problem is convex and its loss has a conjugate, else the distance from zero to the "
-    "subdifferential over alpha. With its default, the squared hinge is fitted to 1e-10, and "
-    "float32 X, which is rounded, to 1e-4 where a distance is measured. Beyond that a tolerance is "
-    "met as far as float32 allows, with a warning if not.",
+    "subdifferential over the slope of the penalty at zero, such as alpha times l1_ratio (where "
+    "that is 0, over the largest gradient of the null model). With its default, the squared hinge "
+    "is fitted to 1e-10, and float32 X, which is rounded, to 1e-4 where a distance is measured. "
+    "Beyond that a tolerance is met as far as float32 allows, with a warning if not.",
 ]
 Encoded = tuple[Array, Array | None]  # targets and weights
 
@@ -325,6 +326,9 @@ class LinearModel(FittedModel):
         whole_number("max_iter", self.max_iter, 1)
         for name in ("fit_intercept", "standardize", "relaxed", "warm_start", "verbose"):
             check_flag(name, getattr(self, name))
+        flag = getattr(self, "positive", False)
+        some = "True or False; bounds of single features are penalties.Box(lower, upper)"
+        require(isinstance(flag, (bool, np.bool_, int)), "positive", flag, some)
         if in_chunks(X):
             if self.formula is not None:
                 raise ValueError("formula must be None for tables in chunks")

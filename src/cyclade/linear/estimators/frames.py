@@ -24,6 +24,7 @@ class FrameEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     zeros and ones for each level seen, called ``column=level``. None is left out: a penalty, or the
     intercept, makes up for it. Other columns must hold numbers. Text is refused, since it may have
     as many levels as rows: declare it, as in ``frame.astype({"region": "category"})``.
+    After the fit plain values will do, where all are levels that were seen.
 
     All estimators encode such frames themselves, with this encoder as `encoder_`.
 
@@ -103,13 +104,17 @@ class FrameEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             rows = np.flatnonzero(values).astype(np.int32)
             return values[rows], rows, np.array([rows.size])
         known = {level: k for k, level in enumerate(self.levels_[name])}
-        levels, codes = levels_of(column)
+        declared = is_categorical(column)
+        levels, codes = levels_of(column if declared else as_categorical(column))
         if (codes < 0).any():
             raise ValueError(f"X: column {name!r} has missing values: fill or drop them")
         found = np.array([known.get(level, -1) for level in levels], np.int64)[codes]
         if (found < 0).any():
             level = levels[codes[np.argmin(found)]]
-            raise ValueError(f"X: column {name!r} has level {level!r}, which the fit did not see")
+            hint = "" if declared else '; the fit had levels here: astype("category")'
+            raise ValueError(
+                f"X: column {name!r} has level {level!r}, which the fit did not see{hint}"
+            )
         counts = np.bincount(found, minlength=len(known))
         if len(known) < 2**15:
             found = found.astype(np.int16)  # sorted in linear time
@@ -131,6 +136,13 @@ def is_categorical(column: Any) -> bool:
     """Whether a column of a dataframe is declared to have levels."""
     kind = str(getattr(column, "dtype", ""))
     return kind == "category" or kind.startswith(("Categorical", "Enum"))
+
+
+def as_categorical(column: Any) -> Any:
+    """A column of plain values, whose levels are its values."""
+    if hasattr(column, "to_physical"):  # polars
+        return column.cast(str).cast(import_module("polars").Categorical)
+    return column.astype("category")
 
 
 def levels_of(column: Any) -> tuple[list[Any], Array]:

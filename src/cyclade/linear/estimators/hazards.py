@@ -57,11 +57,12 @@ class CoxRegression(Regressor, Single):
     baseline_: Annotated[
         list[tuple[Array, Array]],
         "list of (times, cumulative hazard)",
-        "The baseline of each stratum, a step function (Breslow's estimate).",
+        "The baseline of each stratum, a step function: Breslow's estimate, or Efron's with "
+        '``ties="efron"`` (lifelines takes Breslow\'s there too).',
     ] = field(init=False)
 
     _targets = "rng.exponential(np.exp(-2.0 * X[:, 0]))"
-    _multi_output = False
+    _positive_only, _multi_output = True, False
     _has_intercept = False
 
     def _loss(self, y: Array, sample_weight: Array | None) -> Loss:

@@ -188,7 +188,10 @@ class GroupL2(BlockPenalty):
             return self._found[p]
         groups, owner = self.groups, type(self).__name__
         if self._named:
-            raise ValueError(f"{owner}: groups hold names; X must be a dataframe that has them")
+            raise ValueError(
+                f"{owner}: groups hold names; X must be a dataframe that has them (in a pipeline, "
+                'call its .set_output(transform="pandas"))'
+            )
         if not isinstance(groups, int):
             order = np.concatenate(groups)
             require_cover(owner, order, p, "feature", "features")

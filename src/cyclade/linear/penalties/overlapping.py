@@ -85,7 +85,10 @@ class OverlappingGroups(GroupL2):
     def checked(self, p: int) -> Array:
         """`columns`; ValueError unless they are features of X, and all of these."""
         if self._named:
-            raise ValueError("groups: they hold names; X must be a dataframe that has them")
+            raise ValueError(
+                "groups: they hold names; X must be a dataframe that has them (in a pipeline, "
+                'call its .set_output(transform="pandas"))'
+            )
         columns = self.columns
         if columns.min() < 0 or columns.max() >= p:
             raise ValueError(f"groups: feature {columns.max()} is out of range for {p} features")

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from cyclade._checks import above, as_float, choice, fraction, non_negative
 from cyclade._deprecation import renamed
 from cyclade.linear.checks import by_name
 from cyclade.linear.penalties import formulas
+from cyclade.regularisers.base import Regulariser
 from cyclade.regularisers.elementwise import bounds
 
 if TYPE_CHECKING:
@@ -341,8 +343,9 @@ class WeightedL1(_ConvexScalar):
 class Box(_ConvexScalar):
     """Bounds, lower ≤ x ≤ upper, with an optional l1 norm: r(x) = λ Σ_j |x_j| inside the box.
 
-    Bounds are numbers or one number per coordinate; ±inf means none. For `minimize` there is
-    `cyclade.regularisers.Box`.
+    Bounds are numbers or one number per coordinate; ±inf means none. There is no l1 norm unless
+    `lam` is given, or the estimator's `alpha`; by its name, "box", the penalty has one always. For
+    `minimize` there is `cyclade.regularisers.Box`.
 
     Examples
     --------
@@ -562,6 +565,12 @@ def get(name: Any, alpha: float | None = None, **options: Any) -> Any:
             raise ValueError("alpha: it can only be given with a penalty by name")
         if isinstance(name, type):
             raise ValueError(f"penalty: give an object, {name.__name__}(...), not the class")
+        if isinstance(name, Regulariser):
+            kind, here = type(name).__name__, "cyclade.linear.penalties"
+            twin = f"{here}.{kind}" if hasattr(import_module(here), kind) else f"one of {here}"
+            raise TypeError(
+                f"penalty: this {kind} is for minimize (of cyclade.regularisers); use {twin}"
+            )
         return name
     if alpha is None:
         raise ValueError(f"alpha: penalty {name!r} by name needs a λ, such as alpha=0.1")

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from scipy import sparse, stats
 
 from cyclade._checks import choice
+from cyclade._extras import needs
 from cyclade.linear.checks import between
 from cyclade.linear.cox import Cox
 from cyclade.linear.losses import Array, Squared
@@ -85,9 +87,18 @@ class Inference:
         """Features, by number, at a rate of false discoveries (Benjamini–Hochberg)."""
         return np.flatnonzero(self.q_value <= between("rate", rate))
 
+    def __str__(self) -> str:
+        """The table, where pandas is installed."""
+        try:
+            table = self.table().to_string(max_rows=60, float_format="{:.4g}".format)
+        except ModuleNotFoundError:
+            return repr(self)
+        return f"{self.method} inference\n{table}"
+
     def table(self, level: float = 0.95) -> Any:
         """All of it as a pandas DataFrame."""
-        import pandas as pd  # type: ignore[import-untyped]
+        with needs("table"):
+            pd: Any = import_module("pandas")
 
         low, high = self.interval(level).T
         columns = {
