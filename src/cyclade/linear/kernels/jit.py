@@ -27,7 +27,7 @@ class Note(event.Listener):
         if module.startswith("cyclade.linear."):
             event.unregister("numba:compile", self)  # type: ignore[no-untyped-call]
             logging.getLogger("cyclade.linear").warning(
-                "kernels of this kind of fit are compiled here, once: later fits of the kind are fast"
+                "kernels of this kind of fit are compiled here, once: later ones are fast"
             )
 
     def on_end(self, ended: Any) -> None:
