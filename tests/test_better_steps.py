@@ -188,6 +188,29 @@ def test_block_min_is_checked() -> None:
         minimize(lambda x, i: f(x), x0, jac=lambda x, i: g(x), n=3, block_min=lambda j, x: x["W"])
 
 
+@pytest.mark.parametrize(("share", "wrong"), [(1.0, ""), (0.98, "block 'H'"), (1.02, "block 'H'")])
+def test_a_block_min_that_is_no_minimiser_is_named(share: float, wrong: str) -> None:
+    V, x0, _, _ = nmf()
+    V = V + np.random.default_rng(1).random(V.shape)  # no product fits it
+
+    def value(x: Any) -> float:
+        return float(0.5 * np.sum((x["W"] @ x["H"] - V) ** 2))
+
+    def jac(x: Any) -> Any:
+        R = x["W"] @ x["H"] - V
+        return {"W": R @ x["H"].T, "H": x["W"].T @ R}
+
+    def block_min(j: int, x: Any) -> Any:
+        if j == 0:
+            return np.linalg.lstsq(x["H"].T, V.T)[0].T
+        return share * np.linalg.lstsq(x["W"], V)[0]
+
+    res = minimize(value, x0, jac=jac, block_min=block_min, tol=1e-14, max_cycles=3)
+    assert res.status == "max_cycles"
+    assert ("block_min may not be the minimiser" in res.message) == bool(wrong)
+    assert wrong in res.message
+
+
 def test_extrapolation_follows_its_literal_twin() -> None:
     """Anderson's formula written out beside plain cycles, kept where F is smaller."""
     L = [float(np.linalg.norm(H[:2, :2], 2)), float(np.linalg.norm(H[2:, 2:], 2))]

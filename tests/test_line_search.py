@@ -304,6 +304,13 @@ def test_a_gradient_that_turns_nan_ends_the_run_by_name(L: Any) -> None:
     assert L is not None or res.fun < fun(np.ones(6))
 
 
+def test_the_wrong_block_among_many_is_named() -> None:
+    share = np.where(np.arange(80) == 37, 2.0, 1.0)
+    options: dict[str, Any] = {"jac": lambda x: share * x, "blocks": "coordinates", "L": 1.0}
+    with pytest.raises(ValueError, match="at x0, along a random direction of block '37' f"):
+        minimize(lambda x: 0.5 * float(x @ x), np.ones(80), check_grad=True, **options)
+
+
 def test_a_wrong_gradient_is_named_with_its_array() -> None:
     found = minimize(
         lambda x: 0.5 * float(x["W"] @ x["W"] + x["H"] @ x["H"]),

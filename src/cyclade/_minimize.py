@@ -8,6 +8,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -21,7 +22,7 @@ from cyclade.oracles.counting import Counting
 from cyclade.regularisers import Regulariser
 from cyclade.run import arguments
 from cyclade.run.arguments import as_steps
-from cyclade.run.exact_blocks import BlockMinimiser, WithoutGradient
+from cyclade.run.exact_blocks import BlockMinimiser, WithoutGradient, not_minimised
 from cyclade.run.extrapolation import DEPTH, Anderson
 from cyclade.run.result import History, Iterate, Report, Result
 from cyclade.run.runner import Carried, Runner, Setup
@@ -301,10 +302,13 @@ def _setup(
         problem.oracle if block_min is None else WithoutGradient(problem.oracle), sampler,
         layout.shares(),
     )  # fmt: skip
+    check_minimiser = None
+    if isinstance(reg, BlockMinimiser):
+        check_minimiser = partial(not_minimised, reg, problem.oracle, sample)
     return Setup(
         oracle, reg, steps, sampler, turns, sample, chosen.resample, turns.visits_all, guarded,
         check_gradient=problem.gradient_check(sample), check_regulariser=problem.wrong_regulariser,
-        alike=agreed, calls=problem.oracle.calls,
+        check_minimiser=check_minimiser, alike=agreed, calls=problem.oracle.calls,
     )  # fmt: skip
 
 
@@ -358,6 +362,11 @@ def _begun(
     return carried
 
 
+def _whole(count: float) -> float:
+    """A count to which shares of blocks add up, without the rounding of their sum."""
+    return float(round(count)) if abs(count - round(count)) <= 1e-9 * count else count
+
+
 def _result(runner: Runner, problem: arguments.Objective) -> Result:
     """Run to the end, and say what came of it."""
     setup, carried, ending = runner.setup, runner.carried, runner.run()
@@ -382,7 +391,7 @@ def _result(runner: Runner, problem: arguments.Objective) -> Result:
         message=ending.message,
         method=carried.method,
         cycles=carried.state.k,
-        samples=carried.gradients,
+        samples=_whole(carried.gradients),
         values=carried.values,
         hvps=carried.hvps,
         nfev=carried.nfev,

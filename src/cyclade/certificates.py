@@ -351,13 +351,15 @@ def contradiction_by_blocks(
     """How one block of `gradient`, or one of at most so many groups, contradicts the values of f.
 
     A gradient that lies between the slopes at a kink yields to one that contradicts outright. In a
-    direction of all blocks the error of one would hide behind the size of the others.
+    direction of all blocks the error of one would hide behind the size of the others. The blocks of
+    a group that does are then asked one by one, so that the first wrong one is named.
     """
     found, m = None, x.layout.m
     for group in np.array_split(np.arange(m), min(m, most)):
         one = contradiction(value, x, gradient, rng, group.tolist())
         if one is not None and not one.between:
-            return one
+            alone = (contradiction(value, x, gradient, rng, [j]) for j in group if len(group) > 1)
+            return next((it for it in alone if it is not None and not it.between), one)
         found = found or one
     return found
 

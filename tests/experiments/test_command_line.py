@@ -45,13 +45,21 @@ def test_run_and_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         said = capsys.readouterr().out
         assert "PAGE: train loss 2.3" in said
         assert "Nothing was learnt: guessing gives 0.1." in said
+        assert "is usual here" in said
         assert main(["run", str(config), *settings, "--out", out]) == 0  # done: only shown
-        assert "after 1 epochs" in capsys.readouterr().out
+        assert "after 1 epoch," in capsys.readouterr().out
     assert main(["show", str(tmp_path / "runs")]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:4] == ["dataset", "method", "spectral", "lr"]
     assert [line.split()[-1] for line in lines[1:]] == ["a", "b"]
     assert "finished" in lines[1]
+
+
+def test_a_usual_rate_is_not_advised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--epochs", "1", "--device", "cpu", "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "after 1 epoch," in said
+    assert "is usual here" not in said
 
 
 def test_a_diverging_run_is_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -194,7 +202,9 @@ def test_the_data_sets_are_listed_and_no_runs(
     assert [line.split()[0] for line in lines] == list(known())
     assert "comes with scikit-learn" in lines[1]
     assert lines[-1].endswith("not there: cyclade data mnist")
-    assert "unknown data set 'cifar'" in failing(capsys, "data", "cifar")
+    said = failing(capsys, "data", "cifar")
+    assert "unknown data set 'cifar'" in said
+    assert "`cyclade data` alone lists them" in said
     assert "is not a folder" in failing(capsys, "show", str(tmp_path / "nowhere"))
     assert "no runs in" in failing(capsys, "show", str(tmp_path))
 

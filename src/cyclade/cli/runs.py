@@ -156,21 +156,25 @@ def _run(chosen: argparse.Namespace) -> None:
         result = run(config, folder, data_dir=chosen.data_dir, watch=watch)
     row = result.last
     info = find(config.dataset)
-    usual = f"{info.learning_rate(config.method):g}"
+    rate = info.learning_rate(config.method)
     if result.status == "diverged":
         tell(f"{config.method} diverged in epoch {row.epoch} ({result.folder})")
-        tell(f"A smaller lr may help: {usual} is usual here.")
+        tell(f"A smaller lr may help: {rate:g} is usual here.")
         return
+    epochs = f"{row.epoch} epoch" if row.epoch == 1 else f"{row.epoch} epochs"
     tell(
         f"{config.method}: train loss {row.train_loss:.4f}, test accuracy "
-        f"{row.test_accuracy:.4f} after {row.epoch} epochs, {row.seconds:.1f} s of training "
+        f"{row.test_accuracy:.4f} after {epochs}, {row.seconds:.1f} s of training "
         f"({result.folder})"
     )
     if not info.learnt(row.test_accuracy):
+        batch = info.batch_of(config.method)
+        usual = f" ({rate:g} at batch {batch} is usual here)"
+        if (config.lr, config.batch) == (rate, batch):
+            usual = ""
         tell(
             f"Nothing was learnt: guessing gives {1 / info.classes:g}. More epochs or another lr "
-            f"may help ({usual} at batch {info.batch_of(config.method)} is usual here), or "
-            "`cyclade tune`."
+            f"may help{usual}, or `cyclade tune`."
         )
 
 

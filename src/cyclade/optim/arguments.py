@@ -23,7 +23,7 @@ LEARNING_RATES: dict[str | None, float] = {
     None: 0.8, "momentum": 0.2, "one block": 0.2, "spectral": 0.8, "spectral-linear": 0.8,
     "curvature": 1.0, "adam": 1e-3,
 }  # fmt: skip
-"""Rates that train small nets in the first try (`benchmarks/net_defaults.py`), by preconditioner;
+"""Rates that train small nets in the first try (`docs/benchmarks/nets.md`), by preconditioner;
 without one also by what else there is. Where nothing is said of the steps they are Adam's. With
 momentum β they are multiplied by 1 − β."""
 
@@ -31,7 +31,7 @@ ADAGRAD_NORMS: dict[str | None, float] = {None: 1.0, "spectral": 1.0, "spectral-
 """c in Λ_j = √(1 + G_j/c²) where no lr is given, with G_j the sum of ‖g^j‖² so far (AdaGrad-Norm by
 blocks). A net begins on a plateau, where gradients are small and the steps stay large; they fall as
 gradients, and with them noise, add up. No block moves by more than the rate times c in a cycle.
-Rates and norms are from `benchmarks/net_defaults.py`."""
+Rates and norms are from `docs/benchmarks/nets.md`."""
 
 CLIP_NORMS: dict[str | None, float] = {
     None: 0.5, "momentum": 0.5, "one block": 1.0, "spectral": 0.5, "spectral-linear": 0.5,

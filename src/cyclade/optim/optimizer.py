@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _DEAR = 3.0  # SGD steps; a cycle that costs more is warned about
+_ONLY_LARGE = 20  # batches; where none of so many was small, a recursive method warns
 
 
 class CyclicOptimizer(torch.optim.Optimizer):
@@ -305,6 +306,7 @@ class CyclicOptimizer(torch.optim.Optimizer):
             begun = time.perf_counter()
             with self._drawing():
                 self._loss = self.runner.step(batch.batches, again)
+            self._count_batch(again, asked=refresh is not None)
             self.seconds.append(time.perf_counter() - begun)
         return self._loss
 
@@ -379,6 +381,7 @@ class CyclicOptimizer(torch.optim.Optimizer):
         self._ranks.check_closure(refresh, self.draws, rates)
         with exact_autocast(), self._drawing():
             self._loss = self.runner.step([], again, closure)
+        self._count_batch(again, asked=True)
         return self._loss
 
     def prepare(self, batches: list[Batch]) -> None:
@@ -449,6 +452,22 @@ class CyclicOptimizer(torch.optim.Optimizer):
             return
         self._arrange(blocks)
         self.runner.load(own)
+
+    def _count_batch(self, again: bool, *, asked: bool) -> None:
+        """Count a refresh or a correction; warn where corrections do not come."""
+        rule = self._rule
+        if not isinstance(rule, LargeBatches):
+            return
+        rule.made[again] += 1
+        if rule.made == {True: _ONLY_LARGE, False: 0} and not asked and rule.b_small < rule.b:
+            warn_user(
+                UserWarning(
+                    f"each of the first {_ONLY_LARGE} batches had b = {rule.b} samples or more, so "
+                    f"that {self.name} refreshed its estimate in every step and reduced no "
+                    "variance: give the DataLoader batch_sampler=PageBatchSampler(len(dataset)). "
+                    "Where this is meant (p = 1), give step refresh=True"
+                )
+            )
 
     def _warn_once(self, warning: Warning) -> None:
         kind = type(warning).__name__

@@ -14,7 +14,7 @@ from cyclade.ranks import Ranks, initialised
 from cyclade.sampling.samplers import FiniteSum, Page, coin
 
 DEFAULT_B = 64
-"""The large batches of a net where no b is given (`benchmarks/net_defaults.py`)."""
+"""The large batches of a net where no b is given (`docs/benchmarks/nets.md`)."""
 
 
 class PageBatchSampler(Sampler[list[int]]):

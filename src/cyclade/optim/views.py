@@ -40,9 +40,26 @@ def _counted(n: int, what: str) -> str:
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
+def _steps(opt: CyclicOptimizer) -> str:
+    """The kind of the steps, with what goes into them."""
+    kinds = {group["precondition"] or "plain" for group in opt.param_groups}
+    words = [kinds.pop() if len(kinds) == 1 else "of several kinds"]
+    for name in ("lr", "weight_decay", "momentum"):
+        found = {float(group[name]) for group in opt.param_groups}
+        if name != "momentum" or found != {0.0}:
+            words.append(f"{name} {found.pop():.3g}" if len(found) == 1 else f"{name} by group")
+    if any(group["nesterov"] for group in opt.param_groups):
+        words.append("nesterov")
+    return f"steps: {', '.join(words)}"
+
+
 def _notes(opt: CyclicOptimizer) -> list[str]:
     """How steps are bounded, and what a cycle will cost, in words."""
-    notes = []
+    notes = [_steps(opt)]
+    made = getattr(opt._rule, "made", None)
+    if made is not None:
+        batches = f"large batches b = {opt.b}, small ones b' = {opt.b_small}"
+        notes.append(f"{batches}; refreshes so far {made[True]}, corrections {made[False]}")
     if opt.blocks_to_come:
         notes.append(f"layers so far; on the first batch they are merged into {opt.blocks_to_come}")
     for name, words in (

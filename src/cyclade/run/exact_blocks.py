@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cyclade._arrays import Array, all_finite, kind
+from cyclade._arrays import Array, all_finite, kind, norm2, rounding_unit
 from cyclade.blocks import Point
 from cyclade.regularisers import PerBlock
 from cyclade.sampling.samplers import Sample
@@ -49,6 +49,51 @@ class BlockMinimiser:
                 "finite: it must return the minimiser of F over its block"
             )
         return new
+
+
+MOST_LOOKED_AT = 8  # blocks, at the end of a run that missed its tolerance
+
+
+def not_minimised(exact: BlockMinimiser, oracle: Any, sample: Sample, x: Point) -> str:
+    """What to say where a step from what `block_min` returns lowers F more than it did; else "".
+
+    The step is a prox-gradient step, as long as the curvature along the gradient allows. A pass
+    of inner steps (HALS) is no minimiser either, but lowers F more than such a step.
+    """
+
+    def objective(j: int, u: Array) -> tuple[float, Array]:
+        there.set(j, u)
+        value, gradient = oracle.evaluate(there, sample)
+        return value + exact.value(j, u), gradient[j]
+
+    running, there = exact.x, x.copy()
+    try:
+        for j in range(min(there.layout.m, MOST_LOOKED_AT)):
+            before = there.layout.copy(there.get(j))
+            exact.x = there
+            at_x, _ = objective(j, before)
+            u = exact.prox(j, before, 1.0)
+            at_u, gradient = objective(j, u)
+            length = math.sqrt(norm2(gradient))
+            if length > 0.0:
+                short = 1e-4 * (1.0 + math.sqrt(norm2(u))) / length
+                bent = objective(j, u - short * gradient)[1] - gradient
+                if norm2(bent) > 0.0:
+                    step = short * length / math.sqrt(norm2(bent))
+                    after, _ = objective(j, exact.regs[j].prox(u - step * gradient, step))
+                    rounding = 1e3 * rounding_unit(u) * (abs(at_u) + abs(after))
+                    if at_u - after > 2.0 * max(at_x - at_u, 0.0) + rounding:
+                        return (
+                            "block_min may not be the minimiser of block "
+                            f"{there.layout.names[j]!r}: a step from it lowers F by "
+                            f"{at_u - after:.3g}"
+                        )
+            there.set(j, before)
+    except LineSearchError:
+        return ""
+    finally:
+        exact.x = running
+    return ""
 
 
 class WithoutGradient:

@@ -210,7 +210,7 @@ class Result:
             ("values", f"{self.values:.10g}"),
             ("nfev, njev", f"{self.nfev}, {self.njev}"),
             ("prox_calls", str(self.prox_calls)),
-            ("seconds", f"{self.seconds:.3g}"),
+            ("seconds in cycles", f"{self.seconds:.3g}"),
             ("x", _shapes(self.x)),
         ]
 

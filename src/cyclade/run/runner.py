@@ -50,6 +50,7 @@ class Setup:
     cut: tuple[str, str] | None = None  # a status and words, if the run ends before it begins
     check_gradient: Callable[[Point, list[Any]], Contradiction | None] | None = None
     check_regulariser: Callable[[Point, list[Any], Any, float], str] | None = None
+    check_minimiser: Callable[[Point], str] | None = None
     measure: Callable[[Point], Evaluation] | None = None  # in place of dist(∂F, 0) from the oracle
     iterate: Callable[[State], Iterator[State]] | None = None  # in place of `core.iterate`
     ready: Callable[[], bool] | None = None  # whether the samples of another cycle are there
@@ -521,6 +522,10 @@ class Runner:
         if self.carried.retreats:
             times = "once" if self.carried.retreats == 1 else f"{self.carried.retreats} times"
             remarks.append(f"η was halved {times} because F rose")
+        if not ending.success and ending.status.startswith(("max_", "still")):
+            check = self.setup.check_minimiser
+            if check is not None and (words := check(ending.x)):
+                remarks.append(words)
         if self.setup.guarded and ending.status.startswith("max_") and self.limits.tolerant:
             remarks += self._too_short(ending.x)
         return "".join(f"; {remark}" for remark in remarks)

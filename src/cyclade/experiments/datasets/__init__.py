@@ -125,5 +125,8 @@ def find(name: str) -> DatasetInfo:
     """A data set by its name."""
     if name not in known():
         hint = meant(name, names())
-        raise DataError(f"unknown data set {name!r}: {', '.join(names())} are known{hint}")
+        raise DataError(
+            f"unknown data set {name!r}: {', '.join(names())} are known{hint}; "
+            "`cyclade data` alone lists them"
+        )
     return known()[name]

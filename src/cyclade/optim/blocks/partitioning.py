@@ -144,9 +144,12 @@ class Partitioning:
         return found
 
     def block_costs(self, blocks: list[Block]) -> list[float]:
-        """Multiply-adds of the stages of each block; NaN before they are counted."""
-        if self.costs is None:
-            return [math.nan] * len(blocks)
+        """Multiply-adds of the stages of each block; NaN before they are counted.
+
+        In a model that runs whole each block pays for all of it.
+        """
+        if self.costs is None or len(self.costs) == 1:
+            return [math.nan if self.costs is None else self.costs[0]] * len(blocks)
         starts = [block.start for block in blocks]
         ends = [*starts[1:], len(self.costs)]
         return [sum(self.costs[a:b]) for a, b in zip([0, *starts[1:]], ends, strict=True)]

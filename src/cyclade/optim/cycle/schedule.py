@@ -126,6 +126,7 @@ class LargeBatches:
         self.b, self.b_small = b, b_small
         self.formed = False  # whether the first large batch has formed g_{−1}
         self.halfway = False  # whether the last step failed between two blocks
+        self.made = {True: 0, False: 0}  # refreshes and corrections so far, in this process
 
     def refreshes(self, size: int, refresh: bool | None) -> bool:
         """Whether a batch of this size refreshes g."""
