@@ -59,7 +59,7 @@ def test_it_is_a_torch_optimizer_and_trains(cls: Any) -> None:
     x, y = batch(16)
     first = float(opt.step(x, y))
     for _ in range(60):
-        last = float(opt.step(x, y))
+        last = float(opt.step(x, y, refresh=True))
     assert last < 0.9 * first
 
 
@@ -219,7 +219,7 @@ def test_maximize_and_clipping(cls: Any) -> None:
     x, y = batch(16)
     first = float(opt.step(x, y))
     for _ in range(30):
-        last = float(opt.step(x, y))
+        last = float(opt.step(x, y, refresh=True))
     assert last > first
     clipped = net()
     opt = build(cls, clipped, clip_norm=1e-9, lr=1.0)
