@@ -24,7 +24,7 @@ from cyclade.regularisers import L0, L1, matrix, per_block
 from cyclade.regularisers.joined import Joined
 from cyclade.run import arguments, stopping
 from cyclade.run.runner import Runner
-from cyclade.run.watching import Course, course
+from cyclade.run.stopping import Course, course
 from cyclade.sampling import orders
 from cyclade.steps import expected
 from regulariser_checks import check_joined_distances, check_rank_of_the_nuclear_norm
@@ -447,7 +447,7 @@ LINES: list[tuple[Any, str, str, str, Check]] = [
     (Runner, "_retreat", "state.lag, state.g = afresh.lag, afresh.g", "state.lag = afresh.lag",
      check_retreat),
     (Runner, "_may_move", "10 * math.sqrt", "1e9 * math.sqrt", check_no_end_on_the_way),
-    (module("run.watching"), "course", "0.5 * (first - best)", "5 * (first - best)", check_course),
+    (module("run.stopping"), "course", "0.5 * (first - best)", "5 * (first - best)", check_course),
     (Backtracking, "at", "edge = trial.verdict is Verdict.NOT_FINITE or (edge and trial.verdict is "
      "Verdict.LOST)", "edge = False", check_edge),
     (Backtracking, "at", "if trial.curvature > self.seen[j]:", "if trial.curvature > 0:",

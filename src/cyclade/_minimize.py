@@ -26,8 +26,7 @@ from cyclade.run.exact_blocks import BlockMinimiser, WithoutGradient, not_minimi
 from cyclade.run.extrapolation import DEPTH, Anderson
 from cyclade.run.result import History, Iterate, Report, Result
 from cyclade.run.runner import Carried, Runner, Setup
-from cyclade.run.stopping import Best, Rule, Seen, Stop, as_rule
-from cyclade.run.watching import Bar
+from cyclade.run.stopping import Bar, Best, Rule, Seen, Stop, as_rule
 from cyclade.sampling.orders import Order, OrderName, as_order
 from cyclade.sampling.samplers import ALL, Sample, Sampler
 from cyclade.steps import Eta, Fixed, RunSteps, Steps

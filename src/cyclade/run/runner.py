@@ -27,8 +27,21 @@ from cyclade.files.objects import stored
 from cyclade.oracles.counting import Calls, Counting, CountingProx
 from cyclade.run.extrapolation import Anderson, extrapolated
 from cyclade.run.result import HISTORY, Report
-from cyclade.run.stopping import Best, Ended, Ending, EveryCycles, EverySamples, Limits, Rule, Seen
-from cyclade.run.watching import MOST_RETREATS, Bar, Course, Interrupt, course
+from cyclade.run.stopping import (
+    MOST_RETREATS,
+    Bar,
+    Best,
+    Course,
+    Ended,
+    Ending,
+    EveryCycles,
+    EverySamples,
+    Interrupt,
+    Limits,
+    Rule,
+    Seen,
+    course,
+)
 from cyclade.sampling.orders import Order
 from cyclade.sampling.samplers import Full, Sample, Sampler, StreamEnded
 from cyclade.steps import LineSearchError, RunSteps
