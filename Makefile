@@ -65,7 +65,7 @@ mutants: setup
 # The kernels compiled anew with every index checked.
 boundscheck: setup
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=out/boundscheck $(BIN)/python -m pytest -n auto \
-	  tests/linear/test_kernels_*.py tests/linear/test_*_trajectories.py tests/rows/test_rows_compiled.py tests/decomposition/test_descents.py
+	  tests/linear/test_kernels_*.py tests/linear/test_*_trajectories.py tests/rows/test_rows_compiled.py tests/decomposition/test_factor_descents.py
 
 # Plans and pictures of the committed results, and the numbers of the docs from the committed files.
 figures: setup

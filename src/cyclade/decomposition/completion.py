@@ -42,7 +42,8 @@ class MatrixCompletion(MatrixDecomposition):
     is F over all U and V of the same product, at the end of each cycle.
 
     Missing are NaN in a dense X, and what a sparse X does not store: a stored zero is seen. A row
-    or column of which nothing is seen gets zeros where alpha > 0.
+    or column of which nothing is seen gets zeros where alpha > 0. Triples go in as
+    `scipy.sparse.csr_array((values, (rows, columns)), shape)`, which sums repeated pairs.
 
     Examples
     --------

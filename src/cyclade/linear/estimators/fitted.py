@@ -31,6 +31,8 @@ def text_named(X: Any) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError) as error:  # TypeError: dates beside numbers, and the like
+        if str(error).startswith("X: column "):  # a column is named already
+            raise
         for name in getattr(X, "columns", ()):
             try:
                 column = X[name]

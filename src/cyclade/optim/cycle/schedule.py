@@ -145,7 +145,7 @@ class LargeBatches:
         if not self.formed and not refresh:
             raise ValueError(
                 f"the first batch must be a large one (b = {self.b}): it forms the first estimate "
-                f"of the gradient; got {size}"
+                f"of the gradient; got {size}. PageBatchSampler(len(dataset)) makes such batches"
             )
         return refresh
 
