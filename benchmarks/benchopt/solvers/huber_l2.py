@@ -27,15 +27,19 @@ class Solver(Cyclade):
 
     def fit(self, tol):
         """The root, by a bracket that is widened first."""
+        from functools import cache
+
         from scipy.optimize import brentq
 
+        # Kept, as fits from another start differ by their tolerance, and signs by that.
+        slope = cache(lambda log_scale: self.slope(log_scale, tol))
         self.start, low = {}, np.log(self.y.std())
-        while self.slope(low, tol) > 0.0:
+        while slope(low) > 0.0:
             low -= 1.0
         high = low + 1.0
-        while self.slope(high, tol) < 0.0:
+        while slope(high) < 0.0:
             high += 1.0
-        root = brentq(self.slope, low, high, args=(tol,), xtol=max(1e-12, tol**0.5))
+        root = brentq(slope, low, high, xtol=max(1e-12, tol**0.5))
         self.slope(root, tol)
 
     def get_result(self):
