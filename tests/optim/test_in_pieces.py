@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from test_multi_step import build, data, epoch
 from torch import nn
 
 from cyclade.optim import SCCD, VROCCD
-from cyclade.optim.multi_step import MultiStep
+from cyclade.optim.capture.device_numbers import DeviceNumbers
 from cyclade.regularisers import L1
 
 
@@ -31,9 +30,11 @@ def test_only_plain_eager_steps_are_made_in_pieces(cls: Any, options: Any, expec
 
 
 def test_none_are_where_rates_lie_on_the_device() -> None:
-    x, y = data("cpu")
-    _, opt = build(SCCD, "cpu", order="forward")
-    MultiStep(opt, x, y).run(*epoch(SCCD, 0))
+    model = nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 3))
+    opt = SCCD(model, F.cross_entropy, lr=0.1, order="forward")
+    opt.step(torch.randn(20, 6), torch.randint(0, 3, (20,)))
+    assert opt.runner.in_pieces()
+    opt.runner.options.numbers = DeviceNumbers(opt.param_groups)
     assert opt.runner.in_pieces() == set()
 
 

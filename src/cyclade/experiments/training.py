@@ -17,7 +17,6 @@ from cyclade.experiments.errors import ConfigError
 from cyclade.experiments.folder import Row
 from cyclade.optim import PAGE, SCCD, SGD, VRCCD, VROCCD, CrossEntropy, NotFiniteError
 from cyclade.optim.blocks.costs import cycle_cost, direction, stage_costs
-from cyclade.optim.multi_step import MultiStep
 from cyclade.optim.stages import Inputs
 
 OPTIMIZERS: dict[str, Any] = {
@@ -86,7 +85,6 @@ class Training:
         self.optimizer = optimizer(config, self.model, data.train.images[:1])
         self.sampling = sampling(config, len(data.train))
         self._prices = Prices(config, self.optimizer, data.train.images[:1])
-        self._several = self._at_once()
         self.spent = Spent()
         self.seconds = 0.0
         self.epoch = 0
@@ -117,18 +115,8 @@ class Training:
             self.diverged = True
         return row
 
-    def _at_once(self) -> MultiStep | None:
-        """Where cycles are captured, many go to the GPU at a time, but for measured Λ_j."""
-        captured = self.optimizer.runner.graphs is not None
-        if not captured or self.config.precondition == "curvature":
-            return None
-        return MultiStep(self.optimizer, self.data.train.images, self.data.train.labels)
-
     def _steps(self, draws: Draws, rates: list[float]) -> Tensor:
         """The losses of the steps, up to the first that is not finite."""
-        if self._several is not None:
-            indices = torch.from_numpy(draws.indices)
-            return self._several.run(indices, draws.sizes, draws.refresh, rates)
         losses: list[Tensor] = []
         try:
             batches = draws.gathered(self.data.train)

@@ -13,7 +13,7 @@ A map, in the order in which it is best read:
 - `proof/`: the stages' gradients held against the model's, before anything moves;
 - `blocks/`: which parameters form a block, what a cycle costs, and whether its order locks;
 - `ranks/`: one batch over many processes; `sharded`, models of `fully_shard` (experimental);
-- `capture/`: CUDA graphs of cycles; `multi_step`, several steps from one launch;
+- `capture/`: CUDA graphs of cycles;
 - `checkpoints`, `losses`, `spectral` and `pruning/`: beside the optimizers.
 """
 

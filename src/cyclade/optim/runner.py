@@ -34,9 +34,9 @@ from cyclade.sampling.orders import Forward
 class CycleRunner:
     """Runs `core.cycle` on batches, once the blocks are known.
 
-    `run` makes the turns of one step and nothing else: it is what CUDA graphs and `MultiStep`
-    record. `step` and `closure_step` add what surrounds it: the first estimate g_{−1}, the
-    curvature, the counters, and leaving everything as it was when a step fails.
+    `run` makes the turns of one step and nothing else: it is what CUDA graphs record. `step` adds
+    what surrounds it: the first estimate g_{−1}, the curvature, the counters, and leaving
+    everything as it was when a step fails.
     """
 
     def __init__(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -23,7 +21,9 @@ class DeviceNumbers:
         like = groups[0]["params"][0]
         self._rows = like.new_zeros(len(NAMES), len(groups))
         self._sent: list[float] | None = None
-        self._read = _views(self._rows)
+        self._read = {
+            name: row.unbind() for name, row in zip(NAMES, self._rows.unbind(), strict=True)
+        }
 
     def get(self, name: str, j: int) -> Tensor:
         """Number `name` of block j."""
@@ -39,25 +39,6 @@ class DeviceNumbers:
             sent = torch.tensor(values, dtype=self._rows.dtype).view_as(self._rows)
             self._rows.copy_(sent, non_blocking=True)
             self._sent = values
-
-    def table(self, rates: list[float]) -> Tensor:
-        """The numbers of many steps to come, one lr each for all blocks: (steps, names, blocks)."""
-        decays = [group["weight_decay"] for group in self.groups]
-        rows = [[[rate] * len(decays), decays, [1.0 + rate * d for d in decays]] for rate in rates]
-        return torch.tensor(rows, dtype=self._rows.dtype)
-
-    @contextmanager
-    def reading(self, rows: Tensor) -> Iterator[None]:
-        """Read the numbers from one step of such a table, where it lies on the device."""
-        self._read = _views(rows)
-        try:
-            yield
-        finally:
-            self._read = _views(self._rows)
-
-
-def _views(rows: Tensor) -> dict[str, tuple[Tensor, ...]]:
-    return {name: row.unbind() for name, row in zip(NAMES, rows.unbind(), strict=True)}
 
 
 def _number(group: dict[str, Any], name: str) -> Any:
