@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from cyclade import L1, MCP, Box, ElasticNet, GroupL2, NonNegative, problems
+from cyclade import L1, MCP, Box, ElasticNet, GroupL2, NonNegative, NuclearNorm, problems
 
 Array = np.ndarray[Any, Any]
 ALL_ROWS = slice(None)
@@ -93,11 +93,13 @@ def labels(A: Array, seed: int) -> Array:
     return np.where(score > 0, 1.0, -1.0)
 
 
-def factorisation(name: str, rows: int, cols: int, rank: int, seed: int, reg: Any = None) -> Case:
-    """V ≈ W H with the entries of V as terms."""
+def factorisation(
+    name: str, rows: int, cols: int, rank: int, seed: int, reg: Any = None, seen: float = 1.0
+) -> Case:
+    """V ≈ W H with the entries of V that are seen as terms."""
     rng = np.random.default_rng(seed)
     V = np.abs(rng.standard_normal((rows, rank))) @ np.abs(rng.standard_normal((rank, cols)))
-    where = np.unravel_index(np.arange(V.size), V.shape)
+    where = np.nonzero(np.random.default_rng(seed + 1).random(V.shape) < seen)
 
     def parts(x: Any, idx: Any) -> tuple[Array, Array, Array]:
         i, j = where[0][idx], where[1][idx]
@@ -114,7 +116,63 @@ def factorisation(name: str, rows: int, cols: int, rank: int, seed: int, reg: An
         return gradient
 
     x0 = {"W": rng.random((rows, rank)), "H": rng.random((rank, cols))}
-    return Case(name, fun, jac, V.size, x0, None, reg)
+    return Case(name, fun, jac, len(where[0]), x0, None, reg)
+
+
+def nmf(name: str, V: Array, rank: int) -> Case:
+    """V ≈ W H with W, H ≥ 0 and the rows of V as terms."""
+    rng = np.random.default_rng(0)
+
+    def fun(x: Any, idx: Any = ALL_ROWS) -> float:
+        return float(0.5 * np.sum((x["W"][idx] @ x["H"] - V[idx]) ** 2) / len(V[idx]))
+
+    def jac(x: Any, idx: Any = ALL_ROWS) -> Any:
+        W = x["W"][idx]
+        residual = (W @ x["H"] - V[idx]) / len(W)
+        gradient = np.zeros(x["W"].shape)
+        np.add.at(gradient, idx, residual @ x["H"].T)
+        return {"W": gradient, "H": W.T @ residual}
+
+    scale = np.sqrt(V.mean() / rank)
+    shapes = {"W": (len(V), rank), "H": (rank, V.shape[1])}
+    x0 = {one: scale * np.abs(rng.standard_normal(shape)) for one, shape in shapes.items()}
+    return Case(name, fun, jac, len(V), x0, None, NonNegative())
+
+
+def by_components(name: str, case: Case) -> Case:
+    """A factorisation whose blocks are the columns of W and the rows of H, end to end in x."""
+    (n, rank), (_, p) = case.x0["W"].shape, case.x0["H"].shape
+
+    def factors(x: Array) -> dict[str, Array]:
+        return {"W": x[: rank * n].reshape(rank, n).T, "H": x[rank * n :].reshape(rank, p)}
+
+    def packed(x: dict[str, Array]) -> Array:
+        return np.concatenate([x["W"].T.ravel(), x["H"].ravel()])
+
+    def fun(x: Array, idx: Any = ALL_ROWS) -> float:
+        return case.fun(factors(x), idx)
+
+    def jac(x: Array, idx: Any = ALL_ROWS) -> Array:
+        return packed(case.jac(factors(x), idx))
+
+    return Case(name, fun, jac, case.n, packed(case.x0), [n] * rank + [p] * rank, case.reg)
+
+
+def nuclear(name: str, M: Array, where: Any) -> Case:
+    """A matrix, one block with the nuclear norm, from the entries `where` of M."""
+    seen = np.stack(where)
+
+    def fun(x: Array, idx: Any = ALL_ROWS) -> float:
+        i, j = seen[:, idx]
+        return float(0.5 * np.mean((x[i, j] - M[i, j]) ** 2))
+
+    def jac(x: Array, idx: Any = ALL_ROWS) -> Array:
+        i, j = seen[:, idx]
+        gradient = np.zeros(M.shape)
+        np.add.at(gradient, (i, j), (x[i, j] - M[i, j]) / len(i))
+        return gradient
+
+    return Case(name, fun, jac, seen.shape[1], np.zeros(M.shape), None, NuclearNorm(0.01))
 
 
 def network(name: str, seed: int, n: int = 200) -> Case:
@@ -165,7 +223,7 @@ def of_problem(name: str, problem: Any, rng: int = 0) -> Case:
 
 
 def library() -> list[Case]:
-    """One of each of `cyclade.problems`."""
+    """One of each of `cyclade.problems`, and factorisations."""
     rng = np.random.default_rng(0)
     A = rng.standard_normal((120, 16))
     y = labels(A, 1)
@@ -181,12 +239,10 @@ def library() -> list[Case]:
         of_problem("Tukey", problems.LinearProblem(A, outliers, problems.Tukey())),
         of_problem("PhaseRetrieval", problems.PhaseRetrieval(A, z**2, blocks=4)),
         of_problem("PLQuadratic", problems.PLQuadratic.random()),
-        of_problem("NMF", problems.NMF(V, 3)),
-        of_problem("NMF components", problems.NMF(V, 3, blocks="components")),
-        of_problem("completion", problems.MatrixCompletion(rows, cols, M[rows, cols], M.shape, 2)),
-        of_problem(
-            "nuclear", problems.NuclearCompletion(rows, cols, M[rows, cols], M.shape, lam=0.01)
-        ),
+        nmf("NMF", V, 3),
+        by_components("NMF components", nmf("", V, 3)),
+        factorisation("completion", 20, 15, 2, 13, seen=0.5),
+        nuclear("nuclear", M, (rows, cols)),
     ]
 
 

@@ -1,15 +1,13 @@
 """Old names of arguments and attributes still work for one release, with a warning."""
 
 import inspect
-from functools import partial
 
 import numpy as np
 import pytest
 
-from cyclade import L1, Box, certificate, minimize, squared_distance, theory
+from cyclade import L1, certificate, minimize, squared_distance
 from cyclade.linear import path, penalties, solve
 from cyclade.regularisers import per_block
-from cyclade.rows.fit import RowStream, solve_rows
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 5))
@@ -21,10 +19,6 @@ TABLE = {  # function: its arguments, then old name, new name and a value
     "path n_lams": (path, (X, Y), "n_lams", "n_alphas", 4),
     "path lam_ratio": (path, (X, Y), "lam_ratio", "alpha_ratio", 0.5),
     "path max_passes": (path, (X, Y), "max_passes", "max_iter", 1_000),
-    "solve_rows lam": (solve_rows, (X, Y), "lam", "alpha", 0.1),
-    "Box low": (partial(Box, upper=2.0), (), "low", "lower", 0.5),
-    "Box high": (Box, (0.5,), "high", "upper", 2.0),
-    "RowStream lam": (RowStream, (), "lam", "alpha", 0.1),
     "penalties.get lam": (penalties.get, ("mcp",), "lam", "alpha", 0.1),
 }
 
@@ -51,7 +45,7 @@ def test_an_old_argument_warns_and_gives_the_same(name):
 
 @pytest.mark.parametrize(
     ("owner", "old", "new"),
-    [(path(X, Y, n_alphas=3), "lams", "alphas"), (RowStream(alpha=0.1), "lam", "alpha")],
+    [(path(X, Y, n_alphas=3), "lams", "alphas")],
 )
 def test_an_old_attribute_warns_and_gives_the_same(owner, old, new):
     with pytest.warns(DeprecationWarning, match=rf"{old} is now called {new};"):
@@ -72,7 +66,5 @@ def test_what_minimize_returns_has_its_old_names_too():
     parts = [np.array([0.0, 1.0])], [np.array([0.5, -0.9])], per_block(L1(1.0), 1), lambda j: 2.0
     with pytest.warns(DeprecationWarning, match="certificate is now called squared_distance"):
         assert certificate(*parts) == squared_distance(*parts)
-    with pytest.warns(DeprecationWarning, match="Plan is now called Budget"):
-        assert theory.Plan(4, 2, 0.5, 0.1, 3) == theory.Budget(4, 2, 0.5, 0.1, 3)
     with pytest.warns(DeprecationWarning, match="axes is now called ax"):
         assert len(res.plot(axes=None)) == 2

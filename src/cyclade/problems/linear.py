@@ -8,26 +8,31 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from cyclade._arrays import Array
+from cyclade._minimize import minimize
 from cyclade.blocks import Layout
 from cyclade.linear import losses
 from cyclade.linear.losses import Logistic, Loss, Squared
-from cyclade.problems.base import (
-    Floats,
-    Indices,
-    Problem,
-    Rng,
-    as_table,
-    positive_or_one,
-    same_length,
-)
+from cyclade.methods import as_method
+from cyclade.problems.residual import as_table, same_length
+from cyclade.run.result import Result
+from cyclade.sampling.orders import Greedy
 from cyclade.steps import power_iteration
 from cyclade.theory import Constants, quadratic_constants, quadratic_Lambda
 
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.integer[Any]]
+Rng = np.random.Generator | int
 
-class LinearProblem(Problem):
+
+class LinearProblem:
     """f(x) = (1/n) Σ_i φ(y_i, a_iᵀx) + α Σ_t x_t² / (1 + x_t²), any loss φ.
+
+    `fun`, `jac` and `block_jac` take x and an integer array `idx`: the mean over those terms.
+    Without `idx` they mean all n terms; so they do when `idx` has n entries, and then no data are
+    copied.
 
     Parameters
     ----------
@@ -36,8 +41,7 @@ class LinearProblem(Problem):
     y:
         n labels, targets or measurements, whatever the loss takes.
     loss:
-        φ: an object or a name of `cyclade.linear.losses`, of one output. `fun` and `jac` are plain
-        NumPy for any loss; `torch_fun` needs one whose `value` takes tensors, as theirs do.
+        φ: an object or a name of `cyclade.linear.losses`, of one output.
     alpha:
         The weight α ≥ 0 of the nonconvex penalty. It is part of every f_i, and smooth.
     blocks:
@@ -100,85 +104,76 @@ class LinearProblem(Problem):
         """The origin, whatever `rng`."""
         return np.zeros(self.d)
 
+    def minimize(self, x0: Any = None, **options: Any) -> Result:
+        """`cyclade.minimize` on this problem; `options` as there, but P-CCD is the default method.
+
+        x0 defaults to ``self.x0(0)``, and L to `L`.
+        """
+        method = as_method(options.setdefault("method", "P-CCD"), True)
+        start = self.x0() if x0 is None else x0
+        joined = method.one_block and self.layout.m > 1
+        greedy = isinstance(options.get("order"), Greedy) or options.get("order") == "greedy"
+        if not joined and not greedy:  # else all blocks are wanted at every point
+            options.setdefault("block_jac", self.block_jac)
+        if options.get("L") is None:
+            options["L"] = self.L
+        given = {"blocks": self.blocks, "reg": self.reg, "jac": self.jac, "n": self.n}
+        return minimize(self.fun, start, **(given | options))
+
     def fun(self, x: Floats, idx: Indices | None = None) -> float:
         """The mean of f_i(x) over idx."""
-        return float(self._value(*self._rows(idx), x))
-
-    def torch_fun(self, x: Any, idx: Any = None) -> Any:
-        """`fun` in torch, for a dense A; autograd differentiates it."""
-        A, y = (a.to(x.device, x.dtype) for a in self._tensors)
-        if idx is not None and len(idx) != self.n:
-            A, y = A[idx], y[idx]
-        return self._value(A, y, x)
+        A, y = self._rows(idx)
+        penalty = self.alpha * float((x * x / (1.0 + x * x)).sum()) if self.alpha else 0.0
+        return float(self.loss.value(y, A @ x).mean()) + penalty
 
     def jac(self, x: Floats, idx: Indices | None = None) -> Floats:
         """The mean of ∇f_i(x) over idx."""
         A, y = self._rows(idx)
-        gradient: Floats = A.T @ self._grad_z(A, y, x)
-        return gradient + self._penalty_grad(x)
+        return self._gradient(A, A, y, x, x)
 
     def block_jac(self, x: Floats, j: int, idx: Indices | None = None) -> Floats:
         """Block j of `jac`: one product with A and one with block j's columns."""
         (A, y), columns = self._rows(idx), self._columns[j]
-        own = self._block(j) if A is self.A else A[:, columns]
-        gradient: Floats = own.T @ self._grad_z(A, y, x)
-        return gradient + self._penalty_grad(x[columns])
+        own = (self._by_columns if A is self.A else A)[:, columns]
+        return self._gradient(own, A, y, x, x[columns])
 
     @cached_property
     def L(self) -> list[float] | None:
-        """sup|φ''| ‖A_{:,j}‖² / n + 2α for each block; None where φ'' is unbounded."""
+        """sup|φ''| ‖A_{:,j}‖² / n + 2α for each block; None where φ'' is unbounded.
+
+        It is 1 where f is flat: then any step will do.
+        """
         bound = self.loss.bound
         if not math.isfinite(bound):
             return None
-        squares = [_squared_norm(self._block(j)) / self.n for j in range(self.layout.m)]
-        return [positive_or_one(bound * square + 2.0 * self.alpha) for square in squares]
+        norms = [_squared_norm(self._by_columns[:, columns]) for columns in self._columns]
+        return [bound * norm / self.n + 2.0 * self.alpha or 1.0 for norm in norms]
 
-    def _value(self, A: Array, y: Array, x: Array) -> Array:
-        value: Array = self.loss.value(y, A @ x).mean()
+    def _gradient(self, own: Any, A: Any, y: Floats, x: Floats, own_x: Floats) -> Floats:
+        """The gradient in the coordinates whose columns are `own`."""
+        gradient: Floats = own.T @ (self.loss.gradient(y, A @ x) / len(y))
         if self.alpha:
-            value = value + self.alpha * (x * x / (1.0 + x * x)).sum()
-        return value
-
-    def _grad_z(self, A: Any, y: Floats, x: Floats) -> Floats:
-        grad_z: Floats = self.loss.gradient(y, A @ x) / len(y)
-        return grad_z
-
-    def _penalty_grad(self, x: Floats) -> Floats | float:
-        if not self.alpha:
-            return 0.0
-        return (2.0 * self.alpha) * x / (1.0 + x * x) ** 2
+            gradient = gradient + (2.0 * self.alpha) * own_x / (1.0 + own_x * own_x) ** 2
+        return gradient
 
     def _rows(self, idx: Indices | None) -> tuple[Any, Floats]:
         """The rows in idx; a cycle asks for the same ones at every block, so they are kept."""
-        idx = self._chosen(idx)
-        if idx is None:
+        if idx is None or len(idx) == self.n:
             return self.A, self.y
         if self._last is None or not np.array_equal(self._last[0], idx):
-            self._last = (np.array(idx), _small(self.A[idx]), self.y[idx])
+            A = self.A[idx]
+            if self._sparse and A.shape[0] * A.shape[1] <= 2**20:  # dense is faster while small
+                A = A.toarray()
+            self._last = (np.array(idx), A, self.y[idx])
         return self._last[1:]
-
-    def _block(self, j: int) -> Any:
-        """The columns of block j in all rows; those of a sparse A are cut once."""
-        if not self._sparse:
-            return self.A[:, self._columns[j]]
-        return self._sparse_blocks[j]
-
-    @cached_property
-    def _sparse_blocks(self) -> list[Any]:
-        by_columns = self.A.tocsc()
-        return [by_columns[:, columns] for columns in self._columns]
 
     @property
     def _sparse(self) -> bool:
         return not isinstance(self.A, np.ndarray)
 
     @cached_property
-    def _tensors(self) -> tuple[Any, Any]:
-        import torch
-
-        if self._sparse:
-            raise TypeError("torch_fun needs a dense A; give A.toarray() to the problem")
-        return torch.as_tensor(self.A), torch.as_tensor(self.y)
+    def _by_columns(self) -> Any:
+        return self.A.tocsc() if self._sparse else self.A
 
 
 def _squared_norm(A: Any) -> float:
@@ -188,11 +183,6 @@ def _squared_norm(A: Any) -> float:
         return 1.02 * power_iteration(lambda v: A.T @ (A @ v), start, 60)[0]
     gram = A.T @ A
     return float(np.linalg.eigvalsh(gram if isinstance(A, np.ndarray) else gram.toarray())[-1])
-
-
-def _small(A: Any) -> Any:
-    """A few sparse rows as a dense array, which is faster while it is small."""
-    return A if isinstance(A, np.ndarray) or A.shape[0] * A.shape[1] > 2**20 else A.toarray()
 
 
 class LogisticRegression(LinearProblem):

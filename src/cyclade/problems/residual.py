@@ -11,7 +11,6 @@ from cyclade.blocks import Blocks, Layout, Point
 from cyclade.linear import losses
 from cyclade.linear.losses import Loss, Squared
 from cyclade.oracles.counting import Calls
-from cyclade.problems.base import as_table, same_length
 from cyclade.sampling.samplers import ALL, Sample
 
 MOST_PRODUCTS = 4096  # columns up to which least squares may keep AᵀA
@@ -199,3 +198,24 @@ def _run(index: Array) -> Any:
     """An index as a slice, where it is a run of columns: its entries are then not copied."""
     run = len(index) and (np.diff(index) == 1).all()
     return slice(int(index[0]), int(index[-1]) + 1) if run else index
+
+
+def as_table(name: str, data: Any, ndim: int) -> Any:
+    """`data` as a finite float64 array (or a SciPy CSR matrix), or an error that names it."""
+    if callable(getattr(data, "tocsr", None)):
+        table = data.tocsr().astype(np.float64)
+        entries = table.data
+    else:
+        table = entries = np.asarray(data, dtype=np.float64)
+    if table.ndim != ndim or 0 in table.shape:
+        raise ValueError(f"{name} must be a non-empty {ndim}-D array, got shape {table.shape}")
+    if not np.isfinite(entries).all():
+        raise ValueError(f"{name} contains NaN or infinity")
+    return table
+
+
+def same_length(n: int, **others: Any) -> None:
+    """Raise ValueError naming the first of `others` that has not n entries."""
+    for name, other in others.items():
+        if len(other) != n:
+            raise ValueError(f"{name} must have {n} entries, one per term, got {len(other)}")

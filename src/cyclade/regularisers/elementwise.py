@@ -11,7 +11,6 @@ from array_api_compat import array_namespace
 
 from cyclade._arrays import Array, Parameter, clip, weighted_norm
 from cyclade._checks import fraction, non_negative
-from cyclade._deprecation import renamed
 from cyclade.regularisers.base import Indicator, Regulariser, Weighted
 
 
@@ -154,7 +153,6 @@ class ElasticNet(Regulariser):
         return weighted_norm(l1_residual(u, v + self.l2 * u, self.l1), w)
 
 
-@renamed(low="lower", high="upper")
 class Box(Indicator):
     """The indicator of the box lower <= u <= upper; bounds are numbers (±inf allowed) or arrays.
 

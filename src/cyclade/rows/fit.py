@@ -17,7 +17,6 @@ import numpy as np
 
 from cyclade._arrays import Array
 from cyclade._checks import probability, whole_number
-from cyclade._deprecation import old_name, renamed
 from cyclade.linear import losses, penalties
 from cyclade.linear.checks import as_start
 from cyclade.linear.losses import LossLike, LossName
@@ -81,7 +80,6 @@ class RowsSolution:
     state: Carried | None = field(repr=False)
 
 
-@renamed(lam="alpha")
 def solve_rows(
     X: Any,
     y: Any,
@@ -232,7 +230,6 @@ def solve_rows(
     )  # fmt: skip
 
 
-@renamed(lam="alpha")
 @dataclass(eq=False, repr=False)
 class RowStream:
     """A linear model fitted to rows as they come, each used once.
@@ -300,7 +297,6 @@ class RowStream:
     _carried: Carried | None = field(default=None, init=False)
     _dtype: Any = field(default=None, init=False)
     _sparse: bool = field(default=False, init=False)
-    lam = old_name("lam", "alpha")
 
     def __post_init__(self) -> None:
         self.loss, self.penalty = losses.get(self.loss), penalties.get(self.penalty, self.alpha)

@@ -48,7 +48,6 @@ from .complexity import (
     plan_infinite_sum,
     plan_infinite_sum_pl,
 )
-from .complexity import Plan as Plan
 from .constants import (
     Constants,
     L_hat,

@@ -28,7 +28,6 @@ from cyclade._checks import (
     sampling,
     whole_number,
 )
-from cyclade._deprecation import old_function
 
 from .bounds import max_eta, max_eta_pl, pl_vr_bound, theorem2_bound
 
@@ -65,9 +64,6 @@ class Budget:
         large, small = self.p * self.b, (1 - self.p) * self.b_small
         object.__setattr__(self, "evaluations", self.b + self.K * (large + 2 * small))
         object.__setattr__(self, "evaluations_paper", self.b + self.K * (large + small))
-
-
-Plan = old_function("Plan", Budget)
 
 
 def plan_finite_sum(n: int, L_hat: float, L_tilde: float, gap: float, epsilon: float) -> Budget:
