@@ -19,7 +19,6 @@ TABLE = {  # function: its arguments, then old name, new name and a value
     "path n_lams": (path, (X, Y), "n_lams", "n_alphas", 4),
     "path lam_ratio": (path, (X, Y), "lam_ratio", "alpha_ratio", 0.5),
     "path max_passes": (path, (X, Y), "max_passes", "max_iter", 1_000),
-    "penalties.get lam": (penalties.get, ("mcp",), "lam", "alpha", 0.1),
 }
 
 

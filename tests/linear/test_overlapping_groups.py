@@ -102,7 +102,7 @@ def test_refusals():
     for groups, message in (
         ([[0, 1]], "feature 2 is in none of the groups"),
         ([[0, 9]], "feature 9 is out of range for 8 features"),
-        ([["a"]], "they hold names"),
+        ([["a"]], "groups hold names"),
         ([0, 1], "a list of lists of features"),
     ):
         with pytest.raises(ValueError, match=message):

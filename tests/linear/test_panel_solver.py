@@ -227,12 +227,11 @@ def test_long_sparse_columns_give_what_dense_ones_give(weights):
 
 @pytest.mark.parametrize("penalty", [MCP(0.7, 2.5), SCAD(0.7, 3.2), LogSum(0.7, 0.4)], ids=repr)
 def test_a_straighter_penalty_bends_less_from_the_same_slope(penalty):
-    convex = penalty.split()[0]
+    convex = penalty.convex_part()
     for times in (2.0, 4.0):
         other = penalty.straighter(times)
         assert type(other) is type(penalty)
         assert other.threshold(0) == pytest.approx(penalty.threshold(0))
-        assert other.split()[1].lipschitz == pytest.approx(penalty.split()[1].lipschitz / times)
         for x in (0.1, 0.5, 1.0, 3.0):
             assert penalty.value(x, 0) <= other.value(x, 0) + 1e-15
             assert other.value(x, 0) <= convex.value(x, 0) + 1e-15

@@ -20,6 +20,7 @@ from cyclade.linear.losses import (
     _LogLink,
     _Signs,
     demand,
+    entropy,
     exp,
     expit,
     rows,
@@ -65,9 +66,9 @@ class Tweedie(_LogLink):
         p = self.power
         return (2.0 - p) * exp((2.0 - p) * z) + (p - 1.0) * y * exp((1.0 - p) * z)
 
-    def check(self, y: Array) -> None:
-        zero = self.power < 2.0
-        demand(self, y, y >= 0 if zero else y > 0, ">= 0" if zero else "> 0")
+    @property
+    def zeros(self) -> bool:  # type: ignore[override]
+        return self.power < 2.0
 
 
 @dataclass(frozen=True)
@@ -105,15 +106,8 @@ class NegativeBinomial(_LogLink):
         """With q = (u + y)/(y + 1/κ): the entropy of q, where 0 ≤ q ≤ 1, and linear terms."""
         a = self.dispersion
         k = y + 1.0 / a
-        q = (u + y) / k
-        inside = (q >= 0) & (q <= 1)
-        q = np.clip(q, 0.0, 1.0)
         low = k * np.log1p(a * y) - xlogx(y)  # φ = k softplus(z + log κ) − yz − low
-        value = k * (xlogx(q) + xlogx(1.0 - q)) - (u + y) * np.log(a) + low
-        return rows(np.where(inside, value, np.inf))
-
-    def check(self, y: Array) -> None:
-        demand(self, y, y >= 0, ">= 0")
+        return rows(k * entropy((u + y) / k) - (u + y) * np.log(a) + low)
 
 
 @dataclass(frozen=True)
@@ -129,6 +123,7 @@ class InverseGaussian(_LogLink):
     """
 
     convex = False
+    zeros = False
 
     @np.errstate(over="ignore")  # a line search turns back from inf
     def value(self, y: Array, z: Array) -> Array:
@@ -145,9 +140,6 @@ class InverseGaussian(_LogLink):
     @np.errstate(over="ignore")  # a line search turns back from inf
     def second_derivative(self, y: Array, z: Array) -> Array:
         return np.asarray(exp(-z) * (2.0 * y * exp(-z) - 1.0))
-
-    def check(self, y: Array) -> None:
-        demand(self, y, y > 0, "> 0")
 
 
 @dataclass(frozen=True)
@@ -167,7 +159,7 @@ class Binomial(Loss):
     flat = False
 
     def value(self, y: Array, z: Array) -> Array:
-        return rows(softplus(z) - y * z + xlogx(y) + xlogx(1.0 - y))
+        return rows(softplus(z) - y * z + entropy(y))
 
     def gradient(self, y: Array, z: Array) -> Array:
         return np.asarray(expit(z) - y)
@@ -177,11 +169,7 @@ class Binomial(Loss):
 
     def conjugate(self, y: Array, u: Array) -> Array:
         """The entropies of u + y and of y apart, where 0 ≤ u + y ≤ 1."""
-        a = u + y
-        inside = (a >= 0) & (a <= 1)
-        a = np.clip(a, 0.0, 1.0)
-        value = xlogx(a) + xlogx(1.0 - a) - xlogx(y) - xlogx(1.0 - y)
-        return rows(np.where(inside, value, np.inf))
+        return rows(entropy(u + y) - entropy(y))
 
     def check(self, y: Array) -> None:
         demand(self, y, (y >= 0) & (y <= 1), "between 0 and 1")

@@ -178,6 +178,11 @@ def rows(entries: Array) -> Array:
     return entries if entries.ndim == 1 else np.asarray(entries.sum(axis=1))
 
 
+def inside(domain: Array, values: Array) -> Array:
+    """Conjugates: the values, +inf outside the domain; one number per row."""
+    return rows(np.where(domain, values, np.inf))
+
+
 # Convex losses of the residual u = z − y.
 
 
@@ -248,8 +253,7 @@ class Huber(Loss):
 
     def conjugate(self, y: Array, u: Array) -> Array:
         """u y + ½ u² where |u| ≤ δ."""
-        inside = abs(u) <= self.factor * self.delta
-        return rows(np.where(inside, u * (y + 0.5 * u / self.factor), np.inf))
+        return inside(abs(u) <= self.factor * self.delta, u * (y + 0.5 * u / self.factor))
 
     @property
     def width(self) -> float:
@@ -303,9 +307,9 @@ class Quantile(Loss):
         """u y + (h/4) (b² − 1) with b = 1 − 2q − 2u, where |b| ≤ 1."""
         b = 1.0 - 2.0 * self.q - 2.0 * u
         # b comes back from a clipped gradient: an excess of rounding is no excess
-        inside = abs(b) <= 1.0 + 8.0 * np.finfo(np.asarray(u).dtype).eps
+        domain = abs(b) <= 1.0 + 8.0 * np.finfo(np.asarray(u).dtype).eps
         b = np.clip(b, -1.0, 1.0)
-        return rows(np.where(inside, u * y + 0.25 * self.smoothing * (b * b - 1.0), np.inf))
+        return inside(domain, u * y + 0.25 * self.smoothing * (b * b - 1.0))
 
     @property
     def width(self) -> float:
@@ -339,6 +343,13 @@ def xlogx(a: Array) -> Array:
     """a log a, 0 at 0."""
     xp = namespace(a)
     found: Array = a * xp.log(xp.where(a > 0, a, 1.0))
+    return found
+
+
+def entropy(a: Array) -> Array:
+    """a log a + (1 − a) log(1 − a) where 0 ≤ a ≤ 1, else +inf."""
+    domain = (a >= 0) & (a <= 1)
+    found: Array = namespace(a).where(domain, xlogx(a) + xlogx(1.0 - a), math.inf)
     return found
 
 
@@ -381,11 +392,8 @@ class Logistic(_Signs):
         return np.asarray(np.where(abs(z) < 2e-4, 0.25, 0.25 * np.tanh(half) / half))
 
     def conjugate(self, y: Array, u: Array) -> Array:
-        """With a = −yu: a log a + (1 − a) log(1 − a) where 0 ≤ a ≤ 1."""
-        a = -y * u
-        inside = (a >= 0) & (a <= 1)
-        a = np.clip(a, 0.0, 1.0)
-        return rows(np.where(inside, xlogx(a) + xlogx(1.0 - a), np.inf))
+        """The entropy of −yu."""
+        return rows(entropy(-y * u))
 
     def mean(self, z: Array) -> Array:
         """P(y = 1) = 1/(1 + e^{−z})."""
@@ -416,7 +424,7 @@ class SquaredHinge(_Signs):
     def conjugate(self, y: Array, u: Array) -> Array:
         """With a = −yu: a²/4 − a where a ≥ 0."""
         a = -y * u
-        return rows(np.where(a >= 0, a * (0.25 * a - 1.0), np.inf))
+        return inside(a >= 0, a * (0.25 * a - 1.0))
 
 
 @dataclass(frozen=True)
@@ -457,8 +465,8 @@ class Multinomial(Loss):
         p = u.copy()
         p[np.arange(len(p)), y.astype(np.intp)] += 1.0
         rounding = 8.0 * p.shape[1] * np.finfo(p.dtype).eps
-        inside = (p >= -rounding).all(axis=1) & (abs(p.sum(axis=1) - 1.0) <= rounding)
-        return np.where(inside, xlogx(np.maximum(p, 0.0)).sum(axis=1), np.inf)
+        domain = (p >= -rounding).all(axis=1) & (abs(p.sum(axis=1) - 1.0) <= rounding)
+        return inside(domain, xlogx(np.maximum(p, 0.0)).sum(axis=1))
 
     def check(self, y: Array) -> None:
         if not (np.isfinite(y).all() and (y >= 0).all() and (y == np.floor(y)).all()):
@@ -487,9 +495,13 @@ def demand(owner: object, y: Array, valid: Array, accepted: str) -> None:
 
 
 class _LogLink(Loss):
-    """A loss whose prediction for y is e^z."""
+    """A loss of y ≥ 0 whose prediction for y is e^z."""
 
     flat = False
+    zeros: bool = True  # whether y may be zero
+
+    def check(self, y: Array) -> None:
+        demand(self, y, y >= 0 if self.zeros else y > 0, ">= 0" if self.zeros else "> 0")
 
     def mean(self, z: Array) -> Array:
         return exp(z)
@@ -517,12 +529,7 @@ class Poisson(_LogLink):
     def conjugate(self, y: Array, u: Array) -> Array:
         """With a = u + y: a log a − a − y log y + y where a ≥ 0."""
         a = u + y
-        inside = a >= 0
-        a = np.maximum(a, 0.0)
-        return rows(np.where(inside, xlogx(a) - a - xlogx(y) + y, np.inf))
-
-    def check(self, y: Array) -> None:
-        demand(self, y, y >= 0, ">= 0")
+        return inside(a >= 0, xlogx(a) - a - xlogx(y) + y)
 
 
 @dataclass(frozen=True)
@@ -534,6 +541,8 @@ class Gamma(_LogLink):
     >>> Gamma().value(np.array([1.0, 2.0]), np.array([0.0, np.log(2.0)]))
     array([0., 0.])
     """
+
+    zeros = False
 
     def value(self, y: Array, z: Array) -> Array:
         return rows(y * exp(-z) + z - namespace(z).log(y) - 1.0)
@@ -547,12 +556,7 @@ class Gamma(_LogLink):
     def conjugate(self, y: Array, u: Array) -> Array:
         """With a = 1 − u: a log(a/y) − a + log y + 1 where a ≥ 0."""
         a = 1.0 - u
-        inside = a >= 0
-        a = np.maximum(a, 0.0)
-        return rows(np.where(inside, xlogx(a) - a + u * np.log(y) + 1.0, np.inf))
-
-    def check(self, y: Array) -> None:
-        demand(self, y, y > 0, "> 0")
+        return inside(a >= 0, xlogx(a) - a + u * np.log(y) + 1.0)
 
 
 @dataclass(frozen=True)

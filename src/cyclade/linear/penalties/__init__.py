@@ -23,12 +23,10 @@ solvers know: its class in `joined` chooses the blocks and their weights.
 
 from __future__ import annotations
 
-from cyclade.linear.penalties import concave_groups, joined, overlapping, scalar
-from cyclade.linear.penalties.concave_groups import *  # noqa: F403
+from cyclade.linear.penalties import joined, scalar
 from cyclade.linear.penalties.joined import *  # noqa: F403
-from cyclade.linear.penalties.overlapping import *  # noqa: F403
 from cyclade.linear.penalties.scalar import *  # noqa: F403
 from cyclade.linear.penalties.scalar import BY_NAME as BY_NAME
 from cyclade.linear.penalties.scalar import is_separable as is_separable
 
-__all__ = [*concave_groups.__all__, *joined.__all__, *overlapping.__all__, *scalar.__all__]
+__all__ = [*joined.__all__, *scalar.__all__]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import abc
 import math
 from collections.abc import Sequence
 from copy import copy
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from cyclade._checks import fraction
+from cyclade._checks import above, fraction, require
 from cyclade.linear.checks import between, named
 from cyclade.linear.penalties import formulas
 from cyclade.linear.penalties.scalar import BY_NAME, Array, AtLam, nonnegative_vector
@@ -20,7 +20,10 @@ from cyclade.regularisers.elementwise import l1_residual, soft_threshold
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["BlockPenalty", "GroupL2", "Rows", "Slope", "SparseGroup"]
+__all__ = [
+    "BlockPenalty", "GroupL2", "GroupMCP", "GroupSCAD", "OverlappingGroups", "Rows", "Slope",
+    "SparseGroup",
+]  # fmt: skip
 
 
 def norm_table(
@@ -37,55 +40,87 @@ def norm_table(
 class BlockPenalty(AtLam):
     """λ Σ_k ((1 − ρ) w_k ‖x_{G_k}‖_2 + ρ ‖x_{G_k}‖_1) on disjoint groups of coordinates, or rows.
 
-    `value`, `prox` and `distance` act on the block with number k. ρ is `l1_ratio`, and the weights
-    w_k are 1 unless a subclass says otherwise. The norm may be under a formula of scalar penalties,
-    `norm_kind` with its γ, and with `positive` entries are ≥ 0.
+    `value`, `prox` and `distance` act on the block with number k. ρ is `l1_ratio`. The norm may be
+    under a formula of scalar penalties, `norm_kind` with its γ, and with `positive` entries are
+    ≥ 0. `groups` and `weights` are those of `GroupL2`.
     """
 
     convex: ClassVar[bool] = True
     joins_outputs: ClassVar[bool] = True
     norm_kind: ClassVar[int] = formulas.L1
     gamma: float = 1.0
-    positive: bool = False
     l1_ratio: float = 0.0
     factors: Array | None = None  # of λ, by blocks
 
-    @abc.abstractmethod
+    def __init__(
+        self, lam: float = 1.0, groups: Any = 1, weights: Sequence[float] | Array | None = None,
+        positive: bool = False,
+    ) -> None:  # fmt: skip
+        owner = type(self).__name__
+        self._set_lam(lam)
+        self.positive = bool(positive)
+        self._named = has_names(groups)
+        self.groups: Any
+        if self._named:
+            self.groups = [list(group) for group in groups]
+        elif isinstance(groups, (int, np.integer)) and not isinstance(groups, bool):
+            if groups < 1:
+                raise ValueError(f"{owner}: groups given as a size must be >= 1, got {groups}")
+            self.groups = int(groups)
+        else:
+            wanted = "a group size or a list of index lists"
+            self.groups = index_lists(owner, groups, wanted, "feature")
+        self.weights = None if weights is None else nonnegative_vector(owner, "weights", weights)
+        if not isinstance(self.groups, int):
+            self._check_weights(len(self.groups))
+        self._found: dict[int, tuple[Array, Array]] = {}
+
     def partition(self, p: int) -> tuple[Array, Array]:
         """The blocks of p coordinates: `order, starts`; block k is order[starts[k]:starts[k+1]].
 
-        It raises ValueError if the groups do not partition 0, …, p − 1.
+        They are found once, for this and every other λ. It raises ValueError if the groups do not
+        partition 0, …, p − 1.
         """
+        if p in self._found:
+            return self._found[p]
+        groups, owner = self.groups, type(self).__name__
+        self._require_numbers()
+        if not isinstance(groups, int):
+            order = np.concatenate(groups)
+            require_cover(owner, order, p, "feature", "features")
+            starts = np.cumsum([0] + [len(group) for group in groups])
+        elif p % groups == 0:
+            order, starts = np.arange(p), np.arange(0, p + 1, groups)
+        else:
+            many = f"groups of {groups} do not divide the {p} features"
+            raise ValueError(f"{owner}: {many}; give lists of indices")
+        self._found[p] = order, starts
+        return self._found[p]
 
     def blocks(self, p: int) -> list[Array]:
         """The blocks of p coordinates, one after another."""
         order, starts = self.partition(p)
         return np.split(order, starts[1:-1])
 
+    def numbered(self, names: Any) -> Self:
+        """The same with names of features turned into their numbers."""
+        if not self._named or names is None:
+            return self
+        other, groups = copy(self), named(self.groups, names)
+        other.groups, other._named = index_lists(type(self).__name__, groups, "names"), False
+        return other
+
     def group_weights(self, p: int) -> Array:
-        """w_k for the blocks of p features."""
-        return np.ones(p)
-
-    def _weight(self, k: int) -> float:
-        return 1.0
-
-    def _levels(self, k: int) -> tuple[float, float]:
-        """The factors of the two norms on block k."""
-        lam = self.lam if self.factors is None else self.lam * float(self.factors[k])
-        return lam * (1.0 - self.l1_ratio) * self._weight(k), lam * self.l1_ratio
+        """w_k for the groups of p features."""
+        sizes = np.diff(self.partition(p)[1])
+        self._check_weights(sizes.size)
+        return np.sqrt(sizes.astype(np.float64)) if self.weights is None else self.weights
 
     def weighted(self, weights: Array) -> Self:
         """The same with λ w_k for λ in block k, beside the weights that it has."""
         other = copy(self)
         other.factors = weights if self.factors is None else weights * self.factors
         return other
-
-    def _largest(self, lams: Array) -> float:
-        """The largest λ of the blocks, each over its factor; unpenalised ones are left out."""
-        if self.factors is None:
-            return float(lams.max())
-        some = self.factors > 0
-        return float((lams[some] / self.factors[some]).max(initial=0.0))
 
     def parameters(self, p: int) -> Array:
         """The table the kernels read: the factors of the two norms, a row for every block."""
@@ -95,8 +130,13 @@ class BlockPenalty(AtLam):
 
     def _in_norm(self, k: int) -> tuple[formulas.Parameters, float]:
         """The formula in the norm of block k, and the factor of ‖x‖_1."""
-        l2, l1 = self._levels(k)
-        return (self.norm_kind, np.array([[l2, self.gamma, 0.0]])), l1
+        lam = self.lam if self.factors is None else self.lam * float(self.factors[k])
+        if self.weights is not None:
+            weight = float(self.weights[k])
+        else:
+            weight = math.sqrt(self.groups if isinstance(self.groups, int) else len(self.groups[k]))
+        l2 = lam * (1.0 - self.l1_ratio) * weight
+        return (self.norm_kind, np.array([[l2, self.gamma, 0.0]])), lam * self.l1_ratio
 
     def value(self, x: Array, k: int) -> float:
         """h_k(‖x‖_2) + λρ ‖x‖_1; h_k(‖x‖) is λ (1 − ρ) w_k ‖x‖ unless a subclass bends it."""
@@ -134,6 +174,54 @@ class BlockPenalty(AtLam):
         x = np.asarray(x)
         return float(sum(self.value(x[at], k) for k, at in enumerate(self.blocks(len(x)))))
 
+    def lam_max(self, g0: Array) -> float:
+        """The largest root over the penalised groups of ‖soft(g0_{G_k}, λρ)‖ = λ (1 − ρ) w_k.
+
+        The left side is convex and decreasing in λ, so Newton from λ = 0 climbs to the root; for
+        ρ = 0 the first step is there.
+        """
+        g0 = np.asarray(g0, dtype=np.float64)
+        order, starts = self.partition(len(g0))
+        weights = (1.0 - self.l1_ratio) * self.group_weights(len(g0))
+        g0, starts = g0[order].reshape(-1), starts * (g0.size // len(g0))  # all outputs of a group
+        sizes, size = np.diff(starts), np.maximum(-g0, 0.0) if self.positive else np.abs(g0)
+        pulled = (np.maximum.reduceat(size, starts[:-1]) > 0) & (
+            (weights > 0) | (self.l1_ratio > 0)
+        )
+        lam = np.zeros(len(sizes))
+        for _ in range(100):
+            excess = np.maximum(size - self.l1_ratio * np.repeat(lam, sizes), 0.0)
+            norm = np.sqrt(np.add.reduceat(excess**2, starts[:-1]))
+            moving = pulled & (norm > lam * weights * (1.0 + 4e-16))
+            safe = np.where(norm > 0, norm, 1.0)
+            drop = self.l1_ratio * np.add.reduceat(excess, starts[:-1]) / safe + weights
+            step = np.where(moving, (norm - lam * weights) / np.where(moving, drop, 1.0), 0.0)
+            if np.all(step <= 1e-16 * lam):
+                break
+            lam = lam + step
+        if self.factors is None:
+            return float(lam.max())
+        some = self.factors > 0  # the others are not penalised
+        return float((lam[some] / self.factors[some]).max(initial=0.0))
+
+    def _check_weights(self, count: int) -> None:
+        if self.weights is not None and len(self.weights) != count:
+            raise ValueError(
+                f"{type(self).__name__}: weights must have one entry for each of the {count} "
+                f"groups, got {len(self.weights)}"
+            )
+
+    def _require_numbers(self) -> None:
+        if self._named:
+            raise ValueError(
+                f"{type(self).__name__}: groups hold names; X must be a dataframe that has them "
+                '(in a pipeline, call its .set_output(transform="pandas"))'
+            )
+
+    def _shown(self) -> list[str]:
+        groups = self.groups if isinstance(self.groups, int) else f"<{len(self.groups)} lists>"
+        return [f"groups={groups}", *["positive=True"] * self.positive]
+
 
 def has_names(groups: Any) -> bool:
     """Whether lists of features hold a name."""
@@ -159,115 +247,8 @@ class GroupL2(BlockPenalty):
     26.0
     """
 
-    def __init__(
-        self, lam: float = 1.0, groups: Any = 1, weights: Sequence[float] | Array | None = None,
-        positive: bool = False,
-    ) -> None:  # fmt: skip
-        owner = type(self).__name__
-        self._set_lam(lam)
-        self.positive = bool(positive)
-        self.groups: Any
-        self._named = has_names(groups)
-        if self._named:
-            self.groups = [list(group) for group in groups]
-        elif isinstance(groups, (int, np.integer)) and not isinstance(groups, bool):
-            if groups < 1:
-                raise ValueError(f"{owner}: groups given as a size must be >= 1, got {groups}")
-            self.groups = int(groups)
-        else:
-            wanted = "a group size or a list of index lists"
-            self.groups = index_lists(owner, groups, wanted, "feature")
-        self.weights = None if weights is None else nonnegative_vector(owner, "weights", weights)
-        if self.weights is not None and not isinstance(self.groups, int):
-            self._check_weights(len(self.groups))
-        self._found: dict[int, tuple[Array, Array]] = {}
 
-    def partition(self, p: int) -> tuple[Array, Array]:
-        """The groups of p features: `order, starts`. Found once, for this and every other λ."""
-        if p in self._found:
-            return self._found[p]
-        groups, owner = self.groups, type(self).__name__
-        if self._named:
-            raise ValueError(
-                f"{owner}: groups hold names; X must be a dataframe that has them (in a pipeline, "
-                'call its .set_output(transform="pandas"))'
-            )
-        if not isinstance(groups, int):
-            order = np.concatenate(groups)
-            require_cover(owner, order, p, "feature", "features")
-            starts = np.cumsum([0] + [len(group) for group in groups])
-        elif p % groups == 0:
-            order, starts = np.arange(p), np.arange(0, p + 1, groups)
-        else:
-            many = f"groups of {groups} do not divide the {p} features"
-            raise ValueError(f"{owner}: {many}; give lists of indices")
-        self._found[p] = order, starts
-        return self._found[p]
-
-    def numbered(self, names: Any) -> Self:
-        """The same with names of features turned into their numbers."""
-        if not self._named or names is None:
-            return self
-        other, groups = copy(self), named(self.groups, names)
-        other.groups, other._named = index_lists(type(self).__name__, groups, "names"), False
-        return other
-
-    def group_weights(self, p: int) -> Array:
-        """w_k for the groups of p features."""
-        _, starts = self.partition(p)
-        if self.weights is None:
-            return np.sqrt(np.diff(starts).astype(np.float64))
-        self._check_weights(len(starts) - 1)
-        return self.weights
-
-    def lam_max(self, g0: Array) -> float:
-        """The largest root over the penalised groups of ‖soft(g0_{G_k}, λρ)‖ = λ (1 − ρ) w_k.
-
-        The left side is convex and decreasing in λ, so Newton from λ = 0 climbs to the root; for
-        ρ = 0 the first step is there.
-        """
-        g0 = np.asarray(g0, dtype=np.float64)
-        order, starts = self.partition(len(g0))
-        weights = (1.0 - self.l1_ratio) * self.group_weights(len(g0))
-        g0, starts = g0[order].reshape(-1), starts * (g0.size // len(g0))  # all outputs of a group
-        sizes, size = np.diff(starts), np.maximum(-g0, 0.0) if self.positive else np.abs(g0)
-        pulled = (np.maximum.reduceat(size, starts[:-1]) > 0) & (
-            (weights > 0) | (self.l1_ratio > 0)
-        )
-        lam = np.zeros(len(sizes))
-        for _ in range(100):
-            excess = np.maximum(size - self.l1_ratio * np.repeat(lam, sizes), 0.0)
-            norm = np.sqrt(np.add.reduceat(excess**2, starts[:-1]))
-            moving = pulled & (norm > lam * weights * (1.0 + 4e-16))
-            if not moving.any():
-                break
-            safe = np.where(norm > 0, norm, 1.0)
-            drop = self.l1_ratio * np.add.reduceat(excess, starts[:-1]) / safe + weights
-            step = np.where(moving, (norm - lam * weights) / np.where(moving, drop, 1.0), 0.0)
-            if np.all(step <= 1e-16 * lam):
-                break
-            lam = lam + step
-        return self._largest(lam)
-
-    def _weight(self, k: int) -> float:
-        if self.weights is not None:
-            return float(self.weights[k])
-        return math.sqrt(self.groups if isinstance(self.groups, int) else len(self.groups[k]))
-
-    def _check_weights(self, count: int) -> None:
-        assert self.weights is not None
-        if len(self.weights) != count:
-            raise ValueError(
-                f"{type(self).__name__}: weights must have one entry for each of the {count} "
-                f"groups, got {len(self.weights)}"
-            )
-
-    def _shown(self) -> list[str]:
-        groups = self.groups if isinstance(self.groups, int) else f"<{len(self.groups)} lists>"
-        return [f"groups={groups}", *["positive=True"] * self.positive]
-
-
-class SparseGroup(GroupL2):
+class SparseGroup(BlockPenalty):
     """The sparse group lasso, r(x) = λ Σ_k ((1 − ρ) w_k ‖x_{G_k}‖_2 + ρ ‖x_{G_k}‖_1).
 
     ρ is `l1_ratio`: 0 gives the group lasso and 1 the lasso.
@@ -279,13 +260,9 @@ class SparseGroup(GroupL2):
     """
 
     def __init__(
-        self,
-        lam: float = 1.0,
-        l1_ratio: float = 0.5,
-        groups: Any = 1,
-        weights: Sequence[float] | Array | None = None,
-        positive: bool = False,
-    ) -> None:
+        self, lam: float = 1.0, l1_ratio: float = 0.5, groups: Any = 1,
+        weights: Sequence[float] | Array | None = None, positive: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(lam, groups, weights, positive)
         self.l1_ratio = fraction("SparseGroup: l1_ratio", l1_ratio)
 
@@ -303,15 +280,149 @@ class Rows(BlockPenalty):
     """
 
     def __init__(self, lam: float) -> None:
-        self._set_lam(lam)
+        super().__init__(lam)
+
+    def _shown(self) -> list[str]:
+        return []
+
+
+class ConcaveGroups(BlockPenalty):
+    """Σ_k h(‖x_{G_k}‖_2; λ w_k, γ) with h concave; the other arguments are those of `GroupL2`."""
+
+    convex: ClassVar[bool] = False
+    least: ClassVar[float]  # γ is above it
+
+    def __init__(
+        self, lam: float = 1.0, gamma: float = 3.0, groups: Any = 1,
+        weights: Sequence[float] | Array | None = None, positive: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(lam, groups, weights, positive)
+        self.gamma = above(f"{type(self).__name__}: gamma", gamma, self.least)
+
+    def straighter(self, times: float) -> Self:
+        """The same with γ so many times as large: less nonconvex."""
+        other = copy(self)
+        other.gamma = times * self.gamma
+        return other
+
+    def _shown(self) -> list[str]:
+        return [f"gamma={self.gamma:g}", *super()._shown()]
+
+
+class GroupMCP(ConcaveGroups):
+    """The minimax concave penalty of the norms of groups.
+
+    r(x) = Σ_k h(‖x_{G_k}‖_2), where h(u) = λ_k u − u²/(2γ) up to u = γ λ_k and constant beyond,
+    with λ_k = λ w_k. γ > 1; large values approach the group lasso.
+
+    Examples
+    --------
+    >>> penalty = GroupMCP(1.0, gamma=2.0, groups=2, weights=[1.0])
+    >>> penalty.prox([0.9, 1.2], 1.0, 0)  # of norm 1.5
+    array([0.6, 0.8])
+    >>> penalty.prox([6.0, 8.0], 1.0, 0)
+    array([6., 8.])
+    """
+
+    norm_kind = formulas.MCP
+    least = 1.0
+
+
+class GroupSCAD(ConcaveGroups):
+    """The smoothly clipped absolute deviation of the norms of groups.
+
+    r(x) = Σ_k h(‖x_{G_k}‖_2), where h has the slope λ_k up to λ_k, 0 beyond γ λ_k, and falls on a
+    line in between, with λ_k = λ w_k. γ > 2; large values approach the group lasso.
+
+    Examples
+    --------
+    >>> GroupSCAD(1.0, groups=2, weights=[1.0]).prox([6.0, 8.0], 1.0, 0)
+    array([6., 8.])
+    """
+
+    norm_kind = formulas.SCAD
+    least = 2.0
+
+    def __init__(
+        self, lam: float = 1.0, gamma: float = 3.7, groups: Any = 1,
+        weights: Sequence[float] | Array | None = None, positive: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(lam, gamma, groups, weights, positive)
+
+
+class OverlappingGroups(BlockPenalty):
+    """The latent group lasso: r(x) is the least λ Σ_k w_k ‖v^k‖_2 over v^k on G_k with Σ_k v^k = x.
+
+    A feature may be in several groups. Those that are zero leave a union of groups, not what is
+    outside of one. A column of X is copied for each group that it is in, and coefficients of copies
+    are added up: `solve`, `path` and estimators do both. So X takes as much more memory.
+
+    Parameters
+    ----------
+    lam : float
+        λ ≥ 0.
+    groups : list of lists of features
+        By number, or by name for estimators. Every feature is in at least one.
+    weights : sequence of float, optional
+        w_k ≥ 0; by default the square roots of the sizes.
+    positive : bool
+        Whether v ≥ 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cyclade.linear import solve
+    >>> penalty = OverlappingGroups(0.1, [[0, 1], [1, 2], [2, 3]])
+    >>> penalty.columns
+    array([0, 1, 1, 2, 2, 3])
+    >>> X = np.random.default_rng(0).standard_normal((50, 4))
+    >>> np.flatnonzero(solve(X, X[:, 0] + X[:, 1], "squared", penalty).coef)
+    array([0, 1])
+    """
+
+    on_copies: ClassVar[bool] = True  # of columns of X
+
+    def __init__(
+        self, lam: float = 1.0, groups: Any = ((0,),),
+        weights: Sequence[float] | Array | None = None, positive: bool = False,
+    ) -> None:  # fmt: skip
+        wanted = "a list of lists of features"
+        lists = np.iterable(groups) and not isinstance(groups, str)
+        require(lists and all(np.ndim(group) == 1 for group in groups), "groups", groups, wanted)
+        self.features = [list(group) for group in groups]
+        starts = np.cumsum([0, *map(len, self.features)])
+        copies = [list(range(a, b)) for a, b in pairwise(starts)]
+        super().__init__(lam, copies, weights, positive)
+        self._named = has_names(self.features)
+
+    @property
+    def columns(self) -> Array:
+        """The feature of each copy, group after group."""
+        return np.concatenate([np.asarray(group, np.int64) for group in self.features])
 
     def partition(self, p: int) -> tuple[Array, Array]:
-        """Every row is a block."""
-        return np.arange(p), np.arange(p + 1)
+        """The copies, one after another, whatever p is."""
+        return super().partition(sum(map(len, self.features)))
 
-    def lam_max(self, g0: Array) -> float:
-        """The largest row norm of g0."""
-        return self._largest(np.linalg.norm(np.asarray(g0).reshape(len(g0), -1), axis=1))
+    def numbered(self, names: Any) -> Self:
+        """The same with names of features turned into their numbers."""
+        if not self._named or names is None:
+            return self
+        found = named(self.features, names)
+        other = type(self)(self.lam, found, self.weights, self.positive)
+        other.factors = self.factors
+        return other
+
+    def checked(self, p: int) -> Array:
+        """`columns`; ValueError unless they are features of X, and all of these."""
+        self._require_numbers()
+        columns = self.columns
+        if columns.min() < 0 or columns.max() >= p:
+            raise ValueError(f"groups: feature {columns.max()} is out of range for {p} features")
+        lost = np.setdiff1d(np.arange(p), columns)
+        if lost.size:
+            raise ValueError(f"groups: feature {lost[0]} is in none of the groups")
+        return columns
 
 
 class Slope(AtLam):
@@ -446,4 +557,7 @@ class Slope(AtLam):
         return [f"weights={self.weights!r}", *rate]
 
 
-BY_NAME.update({"group_l2": GroupL2, "sparse_group": SparseGroup, "rows": Rows, "slope": Slope})
+BY_NAME.update({
+    "group_l2": GroupL2, "sparse_group": SparseGroup, "rows": Rows, "group_mcp": GroupMCP,
+    "group_scad": GroupSCAD, "overlapping_groups": OverlappingGroups, "slope": Slope,
+})  # fmt: skip

@@ -6,14 +6,12 @@ import abc
 import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cyclade._checks import above, as_float, choice, fraction, non_negative
-from cyclade._deprecation import renamed
 from cyclade.linear.checks import by_name
 from cyclade.linear.penalties import formulas
 from cyclade.regularisers.base import Regulariser
@@ -23,8 +21,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = [
-    "L1", "MCP", "SCAD", "Box", "ConcavePart", "ElasticNet", "LogSum", "ScalarPenalty",
-    "ShippedScalar", "WeightedL1", "get",
+    "L1", "MCP", "SCAD", "Box", "ElasticNet", "LogSum", "ScalarPenalty", "ShippedScalar",
+    "WeightedL1", "get",
 ]  # fmt: skip
 
 Array = Any
@@ -207,36 +205,23 @@ class _ConvexScalar(ShippedScalar):
     weights: Array | float = 1.0
     l1_ratio: float = 1.0
     positive: bool = False  # whether x ≥ 0 was asked for
+    unit: Array  # the table at λ = 1; at λ its first two columns are λ times as large
 
     def _tabulate(self, lam: float, positive: bool = False) -> None:
         """Set the table; the kind `L1`, without quadratic part and bounds, is cheaper."""
         if positive:
             self.positive, self.lower = True, 0.0
-        if isinstance(self.lower, float) and isinstance(self.upper, float):
-            free = self.lower == -math.inf and self.upper == math.inf
-        else:
-            free = bool(np.all(np.isneginf(self.lower)) and np.all(np.isposinf(self.upper)))
-        self.kind = formulas.L1 if free and self.l1_ratio == 1.0 else formulas.BOXED
-        columns: list[Any] = [
-            self.l1_ratio * self.weights,
-            (1.0 - self.l1_ratio) * self.weights,
-            self.lower,
-            self.upper,
-        ]
-        columns = columns[:1] if self.kind == formulas.L1 else columns
-        if all(isinstance(column, float) for column in columns):  # numbers: no need for NumPy
-            self._unit = np.array([columns])
-        else:
-            rows = np.broadcast_arrays(*[np.atleast_1d(column) for column in columns])
-            self._unit = np.stack(rows, axis=1).astype(np.float64)  # the table at λ = 1
+        l1, rest = self.l1_ratio * self.weights, (1.0 - self.l1_ratio) * self.weights
+        columns = np.broadcast_arrays(np.atleast_1d(l1), rest, self.lower, self.upper)
+        self.unit = np.stack(columns, axis=1).astype(np.float64)
+        self.kind = formulas.BOXED
+        if self.l1_ratio == 1.0 and np.isinf(self.unit[:, 2:]).all():
+            self.kind, self.unit = formulas.L1, self.unit[:, :1].copy()
         self._set_lam(lam)
 
     def _set_lam(self, lam: float) -> None:
         super()._set_lam(lam)
-        if self.kind == formulas.L1:  # one column
-            self._table = self._unit * self.lam
-            return
-        self._table = self._unit.copy()
+        self._table = self.unit.copy()
         self._table[:, :2] *= self.lam
 
     def weighted(self, weights: Array) -> Self:
@@ -250,21 +235,15 @@ class _ConvexScalar(ShippedScalar):
         """The same with bounds rounded to float32, inwards: coefficients so rounded keep to it."""
         if self.kind == formulas.L1:
             return self
-        other, bounds = copy(self), self._unit[:, 2:].T
+        other, bounds = copy(self), self.unit[:, 2:]
         with np.errstate(over="ignore", invalid="ignore"):
             nearest = bounds.astype(np.float32)
-            beyond = np.stack([nearest[0] < bounds[0], nearest[1] > bounds[1]])
-            inwards = np.nextafter(nearest, np.array([[np.inf], [-np.inf]], np.float32))
-        single = np.where(beyond, inwards, nearest)
-        single = np.where(single[0] > single[1], nearest, single)  # one number, of float64
-        other._unit = np.concatenate([self._unit[:, :2], single.T], axis=1)
+            inwards = np.nextafter(nearest, np.array([np.inf, -np.inf], np.float32))
+            single = np.where((nearest - bounds) * [1.0, -1.0] < 0.0, inwards, nearest)
+        empty = single[:, :1] > single[:, 1:]  # one number, of float64
+        other.unit = np.hstack([self.unit[:, :2], np.where(empty, nearest, single)])
         other._set_lam(self.lam)
         return other
-
-    @property
-    def unit(self) -> Array:
-        """The table at λ = 1; at λ its first two columns are λ times as large."""
-        return self._unit
 
     def lam_max(self, g0: Array) -> float:
         """max_j |g0_j| / (ρ w_j) over the penalised coordinates, on the sides that bounds allow.
@@ -272,9 +251,6 @@ class _ConvexScalar(ShippedScalar):
         Infinite where no λ keeps zero. Unpenalised coordinates are left out, so g0 should be the
         gradient where those are fitted.
         """
-        if self.kind == formulas.L1 and len(self._unit) == 1:  # no array for a number, no bounds
-            weight, pull = float(self._unit[0, 0]), float(max(np.max(g0), -np.min(g0)))
-            return pull / weight if weight > 0 else 0.0
         if np.max(self.lower) > 0 or np.min(self.upper) < 0:
             return math.inf
         pull = pull_at_zero(g0, self.lower, self.upper)
@@ -365,34 +341,6 @@ class Box(_ConvexScalar):
         return f"Box({self.lower}, {self.upper}, lam={self.lam:g})"
 
 
-@dataclass(frozen=True)
-class ConcavePart:
-    """The smooth concave h(x) = Σ_j ρ(|x_j|) − ρ'(0) |x_j| of a split penalty.
-
-    h' is Lipschitz with constant `lipschitz`.
-    """
-
-    penalty: Any
-    lipschitz: float
-
-    def value(self, x: Array) -> Array:
-        """h of every entry of x."""
-        height = np.vectorize(self.penalty.value, otypes=[np.float64])
-        return height(np.abs(x), self._rows(x)) - self.penalty._slopes() * np.abs(x)
-
-    def gradient(self, x: Array) -> Array:
-        """h' of every entry of x."""
-        kind, table = self.penalty._parameters
-        slope = np.vectorize(
-            lambda size, j: formulas.slope(kind, table, j, size), otypes=[np.float64]
-        )
-        return np.sign(x) * (slope(np.abs(x), self._rows(x)) - self.penalty._slopes())
-
-    def _rows(self, x: Array) -> Array:
-        """The row of the table for every entry of x."""
-        return np.arange(np.size(x)) if len(self.penalty._table) > 1 else 0
-
-
 class _Nonconvex(ShippedScalar):
     """Σ_j ρ(|x_j|) with a concave ρ that has, beside λ, one number for its shape."""
 
@@ -423,37 +371,21 @@ class _Nonconvex(ShippedScalar):
         other._set_lam(other.lam)
         return other
 
-    def _slopes(self) -> Array:
-        """At zero, of each row of the table."""
-        slopes = np.array([self.threshold(j) for j in range(len(self._table))])
-        return slopes if slopes.size > 1 else float(slopes[0])
-
     def lam_max(self, g0: Array) -> float:
         """The largest |g0_j| over the slope that λ = 1 has at zero."""
-        pull, slopes = pull_at_zero(g0, 0.0 if self.positive else -1.0), self._slopes()
-        if np.ndim(slopes) and pull.ndim > 1:
-            slopes = slopes[:, None]
-        least = np.broadcast_to(slopes, pull.shape)
+        pull = pull_at_zero(g0, 0.0 if self.positive else -1.0)
+        slopes = np.array([self.threshold(j) for j in range(len(self._table))])
+        least = np.broadcast_to(slopes.reshape(-1, *[1] * (pull.ndim - 1)), pull.shape)
         return float((pull[least > 0] * self.lam / least[least > 0]).max(initial=0.0))
 
-    def split(self) -> tuple[L1, ConcavePart]:
-        """(convex, concave): an l1 norm with the slope at zero, and a smooth concave rest.
-
-        So written, the penalty fits the paper's template, f + r with r convex: the rest joins f.
-        """
-        weights = np.asarray(self.weights)
+    def convex_part(self) -> L1:
+        """The l1 norm with the slope at zero; the rest is smooth and concave."""
         convex = L1(self._with(weights=1.0).threshold(0), positive=self.positive)
-        if weights.ndim:
-            convex = convex.weighted(weights)
-        return convex, ConcavePart(self, self._lipschitz() * float(weights.max()))
+        return convex.weighted(self.weights)
 
     @abc.abstractmethod
     def straighter(self, times: float) -> Self:
         """The penalty with the same slope at zero whose concave part bends so many times less."""
-
-    @abc.abstractmethod
-    def _lipschitz(self) -> float:
-        """The largest |ρ''|."""
 
     def _shown(self) -> list[str]:
         return [f"{self._shape}={getattr(self, self._shape):g}"]
@@ -469,9 +401,6 @@ class MCP(_Nonconvex):
     --------
     >>> MCP(1.0, gamma=2.0).prox(1.5, 1.0, 0)
     1.0
-    >>> convex, concave = MCP(1.0, gamma=2.0).split()
-    >>> float(convex.value(1.5, 0) + concave.value(1.5)), MCP(1.0, gamma=2.0).value(1.5, 0)
-    (0.9375, 0.9375)
     """
 
     kind = formulas.MCP
@@ -483,9 +412,6 @@ class MCP(_Nonconvex):
 
     def straighter(self, times: float) -> Self:
         return self._with(gamma=times * self.gamma)
-
-    def _lipschitz(self) -> float:
-        return 1.0 / self.gamma
 
 
 class SCAD(_Nonconvex):
@@ -509,9 +435,6 @@ class SCAD(_Nonconvex):
     def straighter(self, times: float) -> Self:
         return self._with(gamma=1.0 + times * (self.gamma - 1.0))
 
-    def _lipschitz(self) -> float:
-        return 1.0 / (self.gamma - 1.0)
-
 
 class LogSum(_Nonconvex):
     """The log-sum penalty, r(x) = λ Σ_j log(1 + |x_j|/ε); its slope at zero is λ/ε.
@@ -532,9 +455,6 @@ class LogSum(_Nonconvex):
     def straighter(self, times: float) -> Self:
         return self._with(lam=times * self.lam, eps=times * self.eps)
 
-    def _lipschitz(self) -> float:
-        return self.lam / self.eps**2 if self.eps**2 > 0.0 else math.inf
-
 
 BY_NAME: dict[str, Callable[..., Any]] = {  # every family adds its own
     "l1": L1,
@@ -548,7 +468,6 @@ BY_NAME: dict[str, Callable[..., Any]] = {  # every family adds its own
 }
 
 
-@renamed(lam="alpha")
 def get(name: Any, alpha: float | None = None, **options: Any) -> Any:
     """The penalty with this name at λ = `alpha`, or the object itself; `options` go to its class.
 

@@ -98,8 +98,8 @@ def easier(
 
 
 def _convex_part(penalty: Any) -> Any:
-    known = hasattr(penalty, "split") and hasattr(penalty, "straighter")
-    return penalty.split()[0] if known else None
+    known = hasattr(penalty, "convex_part") and hasattr(penalty, "straighter")
+    return penalty.convex_part() if known else None
 
 
 class Softening:
