@@ -21,8 +21,8 @@ from cyclade.linear import (
     penalties,
     residuals,
 )
-from cyclade.linear.statistics.debiased import nodewise
 from cyclade.linear.statistics.deviances import expected_curvature
+from cyclade.linear.statistics.intervals import nodewise
 
 sm = pytest.importorskip("statsmodels.api")
 LINKS = sm.families.links
