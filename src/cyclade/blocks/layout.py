@@ -148,14 +148,14 @@ class Point:
             self._view = None
 
     @contextmanager
-    def moved(self, j: int, u: Array) -> Iterator[None]:
-        """For a moment, the point with block j at `u`; afterwards all is as it was before."""
-        old, stamp = self.get(j), self.stamp
-        self.set(j, u)
+    def moved(self, j: int, u: Array, move: Any = None) -> Iterator[None]:
+        """For a moment, block j at `u` (by `move` in place of `set`); then all is as before."""
+        old, stamp, move = self.get(j), self.stamp, move or self.set
+        move(j, u)
         try:
             yield
         finally:
-            self.set(j, old)
+            move(j, old)
             self.stamp = stamp
 
     def copy(self) -> Point:

@@ -7,7 +7,7 @@ from typing import Any
 
 from cyclade._arrays import Array, kind
 from cyclade.blocks import Point
-from cyclade.oracles.callables import OneFunction, Position
+from cyclade.oracles.callables import CallableSweep, OneFunction
 
 NO_GRAPH = (
     "fun(x) is not connected to x by torch operations (detach, no_grad, a new tensor?), so it has "
@@ -24,7 +24,7 @@ class Autograd(OneFunction):
 
     by_blocks, at_once = True, True
 
-    def value(self, at: Position) -> float:
+    def value(self, at: CallableSweep) -> float:
         """f_S."""
         import torch
 
@@ -32,7 +32,7 @@ class Autograd(OneFunction):
         with torch.no_grad():
             return float(_scalar(self.fun(at.x.whole(), *at.rows(self._short))))
 
-    def grad(self, at: Position, j: int) -> Array:
+    def grad(self, at: CallableSweep, j: int) -> Array:
         """∇^j f_S."""
         import torch
 
@@ -45,7 +45,7 @@ class Autograd(OneFunction):
             (gj,) = torch.autograd.grad(loss, u, allow_unused=True)
         return torch.zeros_like(u) if gj is None else gj
 
-    def gradient(self, at: Position) -> list[Array]:
+    def gradient(self, at: CallableSweep) -> list[Array]:
         """∇f_S, in one backward pass."""
         import torch
 
@@ -60,7 +60,7 @@ class Autograd(OneFunction):
         full = [torch.zeros_like(a) if g is None else g for a, g in zip(leaves, found, strict=True)]
         return [a.detach() for a in full]
 
-    def hvp(self, at: Position, j: int, v: Array) -> Array:
+    def hvp(self, at: CallableSweep, j: int, v: Array) -> Array:
         """∇²_jj f_S v by differentiating ⟨∇^j f_S, v⟩."""
         import torch
 
@@ -74,7 +74,7 @@ class Autograd(OneFunction):
             (hv,) = torch.autograd.grad((gj * v).sum(), u, allow_unused=True)
         return torch.zeros_like(u) if hv is None else hv.detach()
 
-    def _graph(self, at: Position, j: int) -> tuple[Array, Array]:
+    def _graph(self, at: CallableSweep, j: int) -> tuple[Array, Array]:
         """Block j as a variable, and f_S as a function of it alone."""
         x, layout = at.x, at.x.layout
         self.calls.nfev += 1

@@ -4,9 +4,9 @@ This is the generic sweep: `set` stores, `grad` calls. Slow, always right. What 
 user's functions found is remembered while the point stays where it is, by later sweeps and
 evaluations too, so that nothing is computed twice.
 
-A `OneFunction` is asked at a `Position`: a point, and the sample as functions are told it.
+A `OneFunction` is asked at a `CallableSweep`: a point, and the sample as functions are told it.
 What a call teaches beside what was asked for (a pair gives the value with the gradient) it writes
-down at the position, where the sweeps look first.
+down there.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from __future__ import annotations
 import inspect
 import math
 from collections import deque
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from cyclade._arrays import Array, as_index, norm2, rounding_unit, same_bits
+from cyclade._arrays import Array, as_index, kind, norm2, rounding_unit, same_bits
 from cyclade._checks import shown, unmasked
 from cyclade.blocks import Blocks, Layout, Point
 from cyclade.oracles.counting import Calls
@@ -45,170 +47,134 @@ class CallableOracle:
     """
 
     def __init__(self, layout: Layout, derivatives: OneFunction, n: float | None, like: Array):
-        self.layout = layout
-        self.derivatives, self.calls = derivatives, derivatives.calls
-        self.n = 1.0 if n is None else float(n)
-        self._like = like
-        # The last positions: of the current point, the lagged one, and the one evaluated.
-        self._positions: deque[Position] = deque(maxlen=3)
-        self._takes_sample = n is not None
-        self._all_rows = Arguments()
+        self.layout, self.derivatives = layout, derivatives
+        self.calls = derivatives.calls
+        self._like, self._takes_sample = like, n is not None
+        # The last ones: of the current point, the lagged one, and the one evaluated.
+        self._sweeps: deque[CallableSweep] = deque(maxlen=3)
+        self._all_rows: tuple[Any, ...] = ()
         if n is not None and math.isfinite(n) and derivatives.needs_rows:
-            self._all_rows = Arguments((as_index(np.arange(int(n)), like),))
+            self._all_rows = (as_index(np.arange(int(n)), like),)
 
     def sweep(self, x: Blocks, sample: Sample) -> CallableSweep:
-        """A sweep from `x` on `sample`."""
+        """A sweep from `x` on `sample`, with what is known there."""
         assert isinstance(x, Point)
-        return CallableSweep(self.derivatives, self._position(x, sample))
+        known = None
+        for at in self._sweeps:
+            if at.sample is sample:
+                if at.x is x:
+                    return at
+                if at.stamp is x.stamp:
+                    known = at
+        rows = self._all_rows
+        if sample is not ALL and self._takes_sample:
+            data = sample.data if isinstance(sample, StreamBatch) else as_index(sample, self._like)
+            rows = (data,)
+        found = CallableSweep(self.derivatives, x, sample, rows)
+        if known is not None:  # of a copy of x, which may move on by itself
+            found.learn(known)
+        self._sweeps.append(found)
+        return found
 
     def evaluate(self, x: Blocks, sample: Sample) -> tuple[float, list[Array]]:
         """f_S(x), and ∇f_S(x) by blocks."""
-        assert isinstance(x, Point)
-        at, derivatives = self._position(x, sample), self.derivatives
-        value = at.value_by(derivatives)
+        at, derivatives = self.sweep(x, sample), self.derivatives
+        value = at.value()
         if derivatives.by_blocks and (self.layout.m == 1 or not derivatives.at_once):
-            return value, [at.grad_by(derivatives, j) for j in range(self.layout.m)]
+            return value, [at.grad(j) for j in range(self.layout.m)]
         # Not put where the sweeps look for blocks: a gradient at once may differ from theirs by
         # rounding, and evaluations must not change a run.
         return value, [out_of_gradient(derivatives, at, j) for j in range(self.layout.m)]
 
-    def arguments(self, sample: Sample) -> Arguments:
-        """What f takes beside x for this sample: nothing, indices or a batch."""
-        if sample is ALL or not self._takes_sample:
-            return self._all_rows
-        rows = (sample.data if isinstance(sample, StreamBatch) else as_index(sample, self._like),)
-        return Arguments(rows, rows)
-
-    def _position(self, x: Point, sample: Sample) -> Position:
-        """Where `x` is, with what is known there."""
-        known = None
-        for at in self._positions:
-            if at.sample is sample:
-                if at.x is x:
-                    if at.stamp is not x.stamp:
-                        at.forget()
-                    return at
-                if at.stamp is x.stamp:
-                    known = at
-        found = Position(x, sample, self.arguments(sample))
-        if known is not None:  # of a copy of x, which may move on by itself
-            found.learn(known)
-        self._positions.append(found)
-        return found
-
 
 class CallableSweep:
-    """The generic sweep."""
+    """The generic sweep: what is known of f_S at a point; `stamp` names the value of the point."""
 
-    def __init__(self, derivatives: OneFunction, at: Position) -> None:
-        self._derivatives, self._at, self._x = derivatives, at, at.x
-        self._trial: tuple[int, Array, Position] | None = None  # block, its place, what is known
-        self.get, self._grad = at.x.get, derivatives.grad
-
-    def set(self, j: int, u: Array) -> None:
-        """Move block j to `u`; what a trial found there is taken over."""
-        if self._trial is None:
-            self._x.set(j, u)
-            return
-        known, self._trial = self._known_trial(j, u), None
-        self._x.set(j, u)
-        if known is not None:
-            self._at.learn(known)
-
-    def grad(self, j: int) -> Array:
-        """∇^j f_S here."""
-        at = self._at
-        if at.stamp is not self._x.stamp:
-            at.forget()
-        gj = at.blocks.get(j)
-        if gj is None:
-            gj = at.blocks[j] = self._grad(at, j)
-        return gj
-
-    def value(self) -> float:
-        """f_S here."""
-        at = self._at
-        if at.stamp is not self._x.stamp:
-            at.forget()
-        return at.value_by(self._derivatives)
-
-    def trial(self, j: int, u: Array) -> float:
-        """f_S at the point with block j at `u`; the point itself stays."""
-        at = self._trial_at(j, u)
-        with self._x.moved(j, u):
-            return at.value_by(self._derivatives)
-
-    def trial_grad(self, j: int, u: Array) -> Array:
-        """∇^j f_S at the point with block j at `u`; the point itself stays."""
-        at = self._trial_at(j, u)
-        with self._x.moved(j, u):
-            return at.grad_by(self._derivatives, j)
-
-    def hvp(self, j: int, v: Array) -> Array:
-        """∇²_jj f_S v here."""
-        return self._derivatives.hvp(self._at, j, v)
-
-    def _trial_at(self, j: int, u: Array) -> Position:
-        """What is known with block j at `u`; its stamp is that of the point before the trial."""
-        known = self._known_trial(j, u)
-        if known is None:
-            known = Position(self._x, self._at.sample, self._at.arguments)
-            self._trial = (j, self._x.layout.copy(u), known)
-        return known
-
-    def _known_trial(self, j: int, u: Array) -> Position | None:
-        """What the last trial found, if it was this one."""
-        if self._trial is None:
-            return None
-        block, place, known = self._trial
-        same = block == j and known.stamp is self._x.stamp and same_bits(place, u)
-        return known if same else None
-
-
-class Arguments(NamedTuple):
-    """What functions take beside x for a sample."""
-
-    usual: tuple[Any, ...] = ()
-    short: tuple[Any, ...] = ()  # for functions that mean all rows where they are told none
-
-
-class Position:
-    """What is known of f_S at one point; `stamp` says of which value of the point."""
-
-    __slots__ = ("arguments", "arrays", "blocks", "sample", "stamp", "value", "x")
-
-    def __init__(self, x: Point, sample: Sample, arguments: Arguments) -> None:
-        self.x, self.sample, self.arguments = x, sample, arguments
+    def __init__(
+        self, derivatives: OneFunction, x: Point, sample: Sample, rows: tuple[Any, ...] = ()
+    ) -> None:
+        self.derivatives, self.x, self.sample, self._rows = derivatives, x, sample, rows
+        self.get, self._move = x.get, x.set
+        self._trial: tuple[int, Array, CallableSweep] | None = None  # block, place, what is known
         self.forget()
 
     def forget(self) -> None:
         """The point has moved: nothing is known of where it is now."""
         self.stamp = self.x.stamp
-        self.value: float | None = None  # f_S
-        self.blocks: dict[int, Array] = {}  # ∇^j f_S, of the blocks that sweeps asked for
+        self.known_value: float | None = None
+        self.known_blocks: dict[int, Array] = {}  # ∇^j f_S, of the blocks that were asked for
         self.arrays: list[Array] | None = None  # ∇f_S at once, stored as a point stores x
+
+    def learn(self, other: CallableSweep) -> None:
+        """Take over all that is known at `other`, on the same sample, where the point is now."""
+        self.stamp, self.known_value = self.x.stamp, other.known_value
+        self.arrays, self.known_blocks = other.arrays, dict(other.known_blocks)
 
     def rows(self, short: bool) -> tuple[Any, ...]:
         """What a function takes beside x; `short` if it goes without rows where all are meant."""
-        return self.arguments.short if short else self.arguments.usual
+        return () if short and self.sample is ALL else self._rows
 
-    def value_by(self, derivatives: OneFunction) -> float:
-        """f_S, computed if it is not known."""
-        if self.value is None:
-            self.value = derivatives.value(self)
-        return self.value
+    def set(self, j: int, u: Array) -> None:
+        """Move block j to `u`; what a trial found there is taken over."""
+        known, self._trial = self._known_trial(j, u), None
+        self._move(j, u)
+        if known is not None:
+            self.learn(known)
 
-    def grad_by(self, derivatives: OneFunction, j: int) -> Array:
-        """∇^j f_S, computed if it is not known."""
-        gj = self.blocks.get(j)
+    def grad(self, j: int) -> Array:
+        """∇^j f_S here."""
+        if self.stamp is not self.x.stamp:
+            self.forget()
+        return self._grad(j)
+
+    def value(self) -> float:
+        """f_S here."""
+        if self.stamp is not self.x.stamp:
+            self.forget()
+        return self._value()
+
+    def trial(self, j: int, u: Array) -> float:
+        """f_S at the point with block j at `u`; the point itself stays."""
+        with self._tried(j, u) as there:
+            return there._value()
+
+    def trial_grad(self, j: int, u: Array) -> Array:
+        """∇^j f_S at the point with block j at `u`; the point itself stays."""
+        with self._tried(j, u) as there:
+            return there._grad(j)
+
+    def hvp(self, j: int, v: Array) -> Array:
+        """∇²_jj f_S v here."""
+        return self.derivatives.hvp(self, j, v)
+
+    def _value(self) -> float:
+        if self.known_value is None:
+            self.known_value = self.derivatives.value(self)
+        return self.known_value
+
+    def _grad(self, j: int) -> Array:
+        gj = self.known_blocks.get(j)
         if gj is None:
-            gj = self.blocks[j] = derivatives.grad(self, j)
+            gj = self.known_blocks[j] = self.derivatives.grad(self, j)
         return gj
 
-    def learn(self, other: Position) -> None:
-        """Take over all that is known at `other`, on the same sample, where the point is now."""
-        self.stamp = self.x.stamp
-        self.value, self.arrays, self.blocks = other.value, other.arrays, dict(other.blocks)
+    @contextmanager
+    def _tried(self, j: int, u: Array) -> Iterator[CallableSweep]:
+        """For a moment, block j at `u`, and what is known there, as of the stamp before it."""
+        there = self._known_trial(j, u)
+        if there is None:
+            there = CallableSweep(self.derivatives, self.x, self.sample, self._rows)
+            self._trial = (j, self.x.layout.copy(u), there)
+        with self.x.moved(j, u, self._move):
+            yield there
+
+    def _known_trial(self, j: int, u: Array) -> CallableSweep | None:
+        """What the last trial found, if it was this one."""
+        if self._trial is None:
+            return None
+        block, place, known = self._trial
+        same = block == j and known.stamp is self.x.stamp and same_bits(place, u)
+        return known if same else None
 
 
 def goes_without_rows(fun: Callable[..., Any] | None, before: int) -> bool:
@@ -218,10 +184,8 @@ def goes_without_rows(fun: Callable[..., Any] | None, before: int) -> bool:
 
     Example
     -------
-    >>> goes_without_rows(lambda x, idx=None: 0.0, 1)
-    True
-    >>> goes_without_rows(lambda x, idx: 0.0, 1)
-    False
+    >>> goes_without_rows(lambda x, idx=None: 0.0, 1), goes_without_rows(lambda x, idx: 0.0, 1)
+    (True, False)
     """
     try:
         parameters = list(inspect.signature(fun).parameters.values())  # type: ignore[arg-type]
@@ -235,7 +199,7 @@ def goes_without_rows(fun: Callable[..., Any] | None, before: int) -> bool:
 
 
 class OneFunction:
-    """Value and derivatives of f_S at a position, by a user's `fun`; here ∇f_S comes at once."""
+    """Value and derivatives of f_S at a sweep, by a user's `fun`; here ∇f_S comes at once."""
 
     by_blocks = False  # whether a block's gradient is cheaper than all: then sweeps ask for `grad`
     at_once = True  # whether there is a `gradient` that is cheaper than all blocks one by one
@@ -246,27 +210,26 @@ class OneFunction:
         self._short = goes_without_rows(fun, 1)
         self.needs_rows = not self._short  # some function must be told all rows of a finite sum
 
-    def value(self, at: Position) -> float:
+    def value(self, at: CallableSweep) -> float:
         """f_S."""
         self.calls.nfev += 1
         return number(self.fun(at.x.whole(), *at.rows(self._short)))
 
-    def grad(self, at: Position, j: int) -> Array:
+    def grad(self, at: CallableSweep, j: int) -> Array:
         """∇^j f_S."""
         return out_of_gradient(self, at, j)
 
-    def gradient(self, at: Position) -> list[Array]:
+    def gradient(self, at: CallableSweep) -> list[Array]:
         """∇f_S, stored as a point stores x."""
         raise NotImplementedError
 
-    def hvp(self, at: Position, j: int, v: Array) -> Array:
-        """∇²_jj f_S v."""
-
-        def grad(u: Array) -> Array:
-            with at.x.moved(j, u):
-                return self.grad(Position(at.x, at.sample, at.arguments), j)
-
-        return central_difference(grad, at.x.get(j), v, self.power)
+    def hvp(self, at: CallableSweep, j: int, v: Array) -> Array:
+        """∇²_jj f_S v ≈ (g(x + δv) − g(x − δv)) / 2δ, with δ the rounding unit to the `power`."""
+        xj, grad = at.get(j), partial(at.trial_grad, j)
+        size = math.sqrt(norm2(v)) or 1.0
+        delta = rounding_unit(xj) ** self.power * (1.0 + math.sqrt(norm2(xj))) / size
+        ahead = grad(xj + delta * v)
+        return (ahead - grad(xj - delta * v)) / (2 * delta)
 
 
 class Jacobian(OneFunction):
@@ -275,7 +238,6 @@ class Jacobian(OneFunction):
     `jac` returns the whole gradient, structured like x; or `block_jac(x, j, …)` returns block j of
     it alone, which is cheaper. `fun` and `jac` get a copy of x. `block_jac`, the fast path, gets a
     read-only view that is true during the call only: a copy would cost d where it may cost d^j.
-    Hessian-vector products are central differences of gradients.
     """
 
     def __init__(
@@ -287,13 +249,11 @@ class Jacobian(OneFunction):
         super().__init__(fun)
         self.jac, self.block_jac = jac, block_jac
         self.by_blocks, self.at_once = block_jac is not None, jac is not None
-        self._short_jac, self._short_block = (
-            goes_without_rows(jac, 1),
-            goes_without_rows(block_jac, 2),
-        )
+        self._short_jac = goes_without_rows(jac, 1)
+        self._short_block = goes_without_rows(block_jac, 2)
         self.needs_rows = not (self._short and self._short_jac and self._short_block)
 
-    def grad(self, at: Position, j: int) -> Array:
+    def grad(self, at: CallableSweep, j: int) -> Array:
         """∇^j f_S."""
         if self.block_jac is None:
             return out_of_gradient(self, at, j)
@@ -301,7 +261,7 @@ class Jacobian(OneFunction):
         gj = self.block_jac(at.x.view(), j, *at.rows(self._short_block))
         return block_like(gj, at.x, j, "block_jac")
 
-    def gradient(self, at: Position) -> list[Array]:
+    def gradient(self, at: CallableSweep) -> list[Array]:
         """∇f_S."""
         assert self.jac is not None
         self.calls.njev += 1
@@ -311,17 +271,17 @@ class Jacobian(OneFunction):
 class Pair(OneFunction):
     """Derivatives from one function that returns ``(value, gradient)``: a call gives both."""
 
-    def value(self, at: Position) -> float:
+    def value(self, at: CallableSweep) -> float:
         """f_S; the gradient is kept."""
         value, at.arrays = self._both(at)
         return value
 
-    def gradient(self, at: Position) -> list[Array]:
+    def gradient(self, at: CallableSweep) -> list[Array]:
         """∇f_S; the value is kept."""
-        at.value, arrays = self._both(at)
+        at.known_value, arrays = self._both(at)
         return arrays
 
-    def _both(self, at: Position) -> tuple[float, list[Array]]:
+    def _both(self, at: CallableSweep) -> tuple[float, list[Array]]:
         self.calls.nfev += 1
         self.calls.njev += 1
         found = self.fun(at.x.whole(), *at.rows(self._short))
@@ -346,10 +306,10 @@ class FiniteDifferences(OneFunction):
     by_blocks, at_once = True, False
     power = 1 / 6  # a longer difference, since the gradients are known to √ε only
 
-    def grad(self, at: Position, j: int) -> Array:
+    def grad(self, at: CallableSweep, j: int) -> Array:
         """∇^j f_S, by forward differences."""
-        if at.value is None:
-            at.value = self.value(at)
+        if at.known_value is None:
+            at.known_value = self.value(at)
         xj = at.x.get(j)
         scale = max(1.0, float(np.linalg.norm(xj)) / math.sqrt(xj.size))
         step = math.sqrt(np.finfo(xj.dtype).eps) * np.maximum(scale, np.abs(xj))
@@ -359,25 +319,15 @@ class FiniteDifferences(OneFunction):
             u = flat_x.copy()
             u[i] = flat_ahead[i]
             with at.x.moved(j, u.reshape(xj.shape)):
-                gj[i] = (self.value(at) - at.value) / float(flat_ahead[i] - flat_x[i])
+                gj[i] = (self.value(at) - at.known_value) / float(flat_ahead[i] - flat_x[i])
         return gj.reshape(xj.shape).astype(xj.dtype)
 
 
-def out_of_gradient(derivatives: OneFunction, at: Position, j: int) -> Array:
-    """∇^j f_S, read out of ∇f_S, which the position keeps for the other blocks."""
+def out_of_gradient(derivatives: OneFunction, at: CallableSweep, j: int) -> Array:
+    """∇^j f_S, read out of ∇f_S, which is kept for the other blocks."""
     if at.arrays is None:
         at.arrays = derivatives.gradient(at)
     return at.x.layout.slots[j].read(at.arrays)
-
-
-def central_difference(
-    grad: Callable[[Array], Array], xj: Array, v: Array, power: float = 1 / 3
-) -> Array:
-    """H v ≈ (g(x + δv) − g(x − δv)) / 2δ, with δ the rounding unit to this power."""
-    size = math.sqrt(norm2(v)) or 1.0
-    delta = rounding_unit(xj) ** power * (1.0 + math.sqrt(norm2(xj))) / size
-    ahead = grad(xj + delta * v)
-    return (ahead - grad(xj - delta * v)) / (2 * delta)
 
 
 def block_like(gj: Any, x: Point, j: int, name: str) -> Array:
@@ -385,13 +335,17 @@ def block_like(gj: Any, x: Point, j: int, name: str) -> Array:
 
     A copy, since users may hand out one buffer again and again, and g is kept.
     """
-    layout = x.layout
-    shape = layout.block_shapes[j]
-    if gj.__class__ is np.ndarray and gj.dtype is layout.dtypes[j] and gj.shape == shape:
+    shape, dtype = x.layout.block_shapes[j], x.layout.dtypes[j]
+    if gj.__class__ is np.ndarray and gj.dtype is dtype and gj.shape == shape:
         return gj.copy()
-    gj = _real(np.array(unmasked(name, gj)), name, layout.dtypes[j])
+    if kind(x.leaves[0]) == "torch":
+        if kind(gj) != "torch":
+            raise TypeError(f"{name} must return a tensor for torch x0, got {type(gj).__name__}")
+        gj = gj.detach().to(dtype, copy=True)
+    else:
+        gj = _real(np.array(unmasked(name, gj)), name, dtype)
     if gj.shape != shape:
-        raise ValueError(f"{name} returned shape {gj.shape} for block {j} of shape {shape}")
+        raise ValueError(f"{name} returned shape {tuple(gj.shape)} for block {j} of shape {shape}")
     return gj
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cyclade._arrays import Array, kind, same_bits
+from cyclade._arrays import Array, same_bits
 from cyclade.blocks import Blocks, Layout, Point
-from cyclade.oracles.callables import block_like, central_difference, number
+from cyclade.oracles.callables import CallableSweep, OneFunction, block_like, number
 from cyclade.oracles.counting import Calls
 from cyclade.sampling.samplers import Sample
 
@@ -86,7 +86,7 @@ class UserOracle:
         assert isinstance(x, Point)
         if not self._checked:
             self._check(x, sample)
-        return UserSweep(x, self.oracle.sweep(x, sample), self.calls)
+        return UserSweep(x, sample, self.oracle.sweep(x, sample), self.calls)
 
     def evaluate(self, x: Blocks, sample: Sample) -> tuple[float, list[Array]]:
         """f_S(x), and ∇f_S(x) by blocks; remembered while x stays."""
@@ -108,7 +108,7 @@ class UserOracle:
         missing = "; ".join(NEEDED[name] for name in lacking)
         if missing:
             raise TypeError(f"the sweep {type(sweep).__name__} of the oracle lacks {missing}")
-        at, last = UserSweep(trial, sweep, self.calls), self.layout.m - 1
+        at, last = UserSweep(trial, sample, sweep, self.calls), self.layout.m - 1
         at.value()
         at.grad(last)
         place = 1.001 * x.get(last) + 0.001
@@ -121,72 +121,12 @@ class UserOracle:
         self._checked = True
 
 
-class UserSweep:
+class UserSweep(CallableSweep):
     """A user's sweep, with trials and Hessian-vector products."""
 
-    def __init__(self, x: Point, sweep: Any, calls: Calls) -> None:
-        self._x, self._sweep, self._calls = x, sweep, calls
-        self._value: float | None = None  # f_S at `_stamp`
-        self._stamp: object = None
-        self._tried: tuple[int, Array, float] | None = None  # a trial from `_stamp`, and its value
-        self._like = _tensor_like if kind(x.leaves[0]) == "torch" else block_like
-        self.get, self._grad, self._set = sweep.get, sweep.grad, sweep.set
-
-    def grad(self, j: int) -> Array:
-        """∇^j f_S here."""
-        self._calls.njev += 1
-        return self._like(self._grad(j), self._x, j, "grad")
-
-    def set(self, j: int, u: Array) -> None:
-        """Move block j to `u`; the value that a trial found there is taken over."""
-        value = None
-        if self._tried is not None:
-            value, self._tried = self._known_trial(j, u), None
-        self._set(j, u)
-        if value is not None:
-            self._stamp, self._value = self._x.stamp, value
-
-    def value(self) -> float:
-        """f_S here."""
-        if self._value is None or self._stamp is not self._x.stamp:
-            self._calls.nfev += 1
-            self._value, self._stamp = number(self._sweep.value()), self._x.stamp
-        return self._value
-
-    def trial(self, j: int, u: Array) -> float:
-        """f_S at the point with block j at `u`; the point itself stays."""
-        found = self._known_trial(j, u)
-        if found is None:
-            self.value()  # at `_stamp`, from which the trial starts
-            self._calls.nfev += 1
-            found = float(self._at(j, u, lambda: number(self._sweep.value())))
-            self._tried = (j, self._x.layout.copy(u), found)
-        return found
-
-    def trial_grad(self, j: int, u: Array) -> Array:
-        """∇^j f_S at the point with block j at `u`; the point itself stays."""
-        return self._at(j, u, lambda: self.grad(j))
-
-    def hvp(self, j: int, v: Array) -> Array:
-        """∇²_jj f_S v, by a difference of gradients."""
-        return central_difference(lambda u: self.trial_grad(j, u), self.get(j), v)
-
-    def _known_trial(self, j: int, u: Array) -> float | None:
-        """What the last trial found, if it was this one."""
-        if self._tried is None or self._stamp is not self._x.stamp:
-            return None
-        block, place, value = self._tried
-        return value if block == j and same_bits(place, u) else None
-
-    def _at(self, j: int, u: Array, ask: Any) -> Any:
-        """What `ask` says with block j at `u`; then the block goes back."""
-        old, stamp = self._x.get(j), self._x.stamp
-        self._set(j, u)
-        try:
-            return ask()
-        finally:
-            self._set(j, old)
-            self._x.stamp = stamp
+    def __init__(self, x: Point, sample: Sample, sweep: Any, calls: Calls) -> None:
+        super().__init__(_Asked(sweep, calls), x, sample)
+        self._sweep, self.get, self._move = sweep, sweep.get, sweep.set
 
     def __getattr__(self, name: str) -> Any:
         """What else the user's sweep has, for steps that are made for it."""
@@ -195,11 +135,16 @@ class UserSweep:
         return getattr(self._sweep, name)
 
 
-def _tensor_like(gj: Any, x: Point, j: int, name: str) -> Array:
-    """`block_like` for torch."""
-    shape = x.layout.block_shapes[j]
-    if kind(gj) != "torch":
-        raise TypeError(f"{name} must return a tensor for torch x0, got {type(gj).__name__}")
-    if gj.shape != shape:
-        raise ValueError(f"{name} returned shape {tuple(gj.shape)} for block {j} of shape {shape}")
-    return gj.detach().to(x.layout.dtypes[j], copy=True)
+class _Asked(OneFunction):
+    """Value and gradients of a user's sweep, where it stands."""
+
+    def __init__(self, sweep: Any, calls: Calls) -> None:
+        self._sweep, self.calls = sweep, calls
+
+    def value(self, at: CallableSweep) -> float:
+        self.calls.nfev += 1
+        return number(self._sweep.value())
+
+    def grad(self, at: CallableSweep, j: int) -> Array:
+        self.calls.njev += 1
+        return block_like(self._sweep.grad(j), at.x, j, "grad")
