@@ -46,6 +46,7 @@ class Estimated(Fixed):
     """
 
     measured = True
+    learnt = ("Lambda", "curvature", "estimate")
     why_short = "single terms curved so much more than their mean at x0"
 
     def __init__(self, L: Sequence[float], curvature: Sequence[float], eta: float) -> None:
@@ -56,16 +57,10 @@ class Estimated(Fixed):
         """‖∇²_jj f‖, as estimated."""
         return self.curvature[j]
 
-    def memory(self) -> dict[str, Any]:
-        """The estimates."""
-        learnt = {"L": list(self.Lambda), "curvature": self.curvature, "eta": self.estimate}
-        return super().memory() | learnt
-
     def recall(self, memory: dict[str, Any]) -> None:
         """Go on with these estimates."""
         super().recall(memory)
-        self.Lambda, self.curvature = list(memory["L"]), list(memory["curvature"])
-        self.eta, self.estimate = as_schedule(memory["eta"]), memory["eta"]
+        self.eta = as_schedule(self.estimate)
 
 
 def estimated_steps(
@@ -113,17 +108,17 @@ def expected_smoothness(
         scale = size * count / (count - 1)
         scale *= (n - 1) / (n - size) if math.isfinite(n) and n > size else 1.0
     whole = [_whole_product(oracle, x, batch, lambda: watch(size)) for batch in batches]
+    start = [random_like(x.get(j), rng) for j in range(m)]
     if m <= SEPARATELY:
         sweeps = [oracle.sweep(x.copy(), batch) for batch in batches]
-        L, curvature = [], []
-        for j in range(m):
+        pairs = []
+        for j, one in enumerate(start):
             products = [_block_product(sweep, j, lambda: watch(0.0)) for sweep in sweeps]
-            start = [random_like(x.get(j), rng)]
-            L.append(math.sqrt(_norm_of_second_moment(products, scale, start)))
-            curvature.append(math.sqrt(_norm_of_second_moment(products, 0.0, start)))
+            pairs.append([_norms_of_second_moments(products, by, [one])[0] for by in (scale, 0.0)])
+        moments: Any = zip(*pairs, strict=True)
     else:
-        start = [random_like(x.get(j), rng) for j in range(m)]
-        L, curvature = (_all_blocks(whole, by, start) for by in (scale, 0.0))
+        moments = (_norms_of_second_moments(whole, by, start, False) for by in (scale, 0.0))
+    L, curvature = ([math.sqrt(value) for value in of] for of in moments)
     largest = max(L)
     if not largest > 0 or not math.isfinite(largest):
         return Smoothness([1.0] * m, [1.0] * m, 1.0)
@@ -133,7 +128,8 @@ def expected_smoothness(
     curvature = [min(most, value) if value > 1e-8 * largest else most for most, value in pairs]
     roots = [math.sqrt(value) for value in L]
     scaled = [_scaled(product, roots) for product in whole]
-    L_hat = _norm_of_second_moment(scaled, scale, [random_like(x.get(j), rng) for j in range(m)])
+    start = [random_like(x.get(j), rng) for j in range(m)]
+    (L_hat,) = _norms_of_second_moments(scaled, scale, start)
     return Smoothness(L, curvature, L_hat if L_hat > 0 and math.isfinite(L_hat) else 1.0)
 
 
@@ -177,42 +173,32 @@ def _scaled(product: Product, roots: list[float]) -> Product:
     return apply
 
 
-def _second_moment(products: Sequence[Product], scale: float, v: Blocks) -> tuple[Blocks, Blocks]:
-    """E_i[H_i² v], and E_i‖H_i v‖² by blocks, from batches whose variance is 1/`scale` of it."""
-    seen = [product(v) for product in products]
-    mean = [sum(parts[1:], parts[0]) / len(seen) for parts in zip(*seen, strict=True)]
-    spread = [
-        [scale * p + (1 - scale) * w for p, w in zip(parts, mean, strict=True)] for parts in seen
-    ]
-    # H̄² + scale (E_S[H_S²] − H̄²) = E_S[H_S (scale H_S + (1 − scale) H̄)]
-    again = [product(u) for product, u in zip(products, spread, strict=True)]
-    out = [sum(parts[1:], parts[0]) / len(again) for parts in zip(*again, strict=True)]
-    squares = [
-        max(scale * sum(norm2(p) for p in parts) / len(seen) + (1 - scale) * norm2(w), 0.0)
-        for parts, w in zip(zip(*seen, strict=True), mean, strict=True)
-    ]
-    return out, squares
+def _norms_of_second_moments(
+    products: Sequence[Product], scale: float, v: Blocks, together: bool = True
+) -> list[float]:
+    """‖E_i[H_i²]‖ by the power method, from below, from batches with 1/`scale` of the variance.
 
-
-def _norm_of_second_moment(products: Sequence[Product], scale: float, start: Blocks) -> float:
-    """‖E_i[H_i²]‖ by the power method."""
-    v, norm = start, 0.0
-    for _ in range(ITERATIONS):
-        size = math.sqrt(sum(norm2(vj) for vj in v))
-        if size == 0.0 or not math.isfinite(size):
-            break
-        v = [vj / size for vj in v]
-        v, squares = _second_moment(products, scale, v)
-        norm = max(norm, float(sum(squares)))  # the Rayleigh quotient: a lower bound
-    return norm
-
-
-def _all_blocks(whole: Sequence[Product], scale: float, v: Blocks) -> list[float]:
-    """All L_j at once, with what the other blocks add: larger than one by one, never too small."""
-    L = [0.0] * len(v)
-    for _ in range(ITERATIONS // 2):
+    `together` it is that of all of v; else that on each block, with what the other blocks add.
+    """
+    found = [0.0] * (1 if together else len(v))
+    for _ in range(ITERATIONS if together else ITERATIONS // 2):
         sizes = [math.sqrt(norm2(vj)) for vj in v]
+        if together:
+            sizes = [math.hypot(*sizes)] * len(v)
         v = [vj / size if size > 0 else vj for vj, size in zip(v, sizes, strict=True)]
-        v, squares = _second_moment(whole, scale, v)
-        L = [max(old, math.sqrt(new)) for old, new in zip(L, squares, strict=True)]
-    return L
+        seen = [product(v) for product in products]
+        mean = [sum(parts[1:], parts[0]) / len(seen) for parts in zip(*seen, strict=True)]
+        # H̄² + scale (E_S[H_S²] − H̄²) = E_S[H_S (scale H_S + (1 − scale) H̄)]
+        spread = [
+            [scale * p + (1 - scale) * w for p, w in zip(parts, mean, strict=True)]
+            for parts in seen
+        ]
+        again = [product(u) for product, u in zip(products, spread, strict=True)]
+        v = [sum(parts[1:], parts[0]) / len(again) for parts in zip(*again, strict=True)]
+        squares = [  # E_i‖H_i v‖² by blocks: Rayleigh quotients
+            max(scale * sum(map(norm2, parts)) / len(seen) + (1 - scale) * norm2(w), 0.0)
+            for parts, w in zip(zip(*seen, strict=True), mean, strict=True)
+        ]
+        seen_now = [float(sum(squares))] if together else squares
+        found = [max(most, now) for most, now in zip(found, seen_now, strict=True)]
+    return found
