@@ -47,37 +47,6 @@ def test_a_missing_extra_is_named(absent: str, code: str, extra: str) -> None:
     assert f"needs {absent}, which is not installed: pip install 'cyclade[{extra}]'" in last
 
 
-def test_imports_without_the_collector_leave_it_as_it_was() -> None:
-    import gc
-
-    from cyclade._extras import uncollected
-
-    class Ring:
-        def __init__(self) -> None:
-            self.own = self
-
-    gc.collect()
-    with uncollected():
-        assert not gc.isenabled()
-        Ring()
-    assert gc.isenabled()
-    assert gc.get_freeze_count() == 0
-    assert gc.collect() > 0  # garbage of that time is still found
-    try:
-        gc.disable()
-        with uncollected():
-            pass
-        assert not gc.isenabled()
-        gc.enable()
-        gc.freeze()
-        with uncollected():
-            assert gc.isenabled()
-        assert gc.get_freeze_count() > 0
-    finally:
-        gc.unfreeze()
-        gc.enable()
-
-
 def test_problems_need_numpy_alone() -> None:
     code = """
 import sys

@@ -16,7 +16,6 @@ separable with a prox. Start with `minimize`.
 
 from cyclade._minimize import minimize
 from cyclade.blocks import Layout, Point
-from cyclade.certificates import certificate as certificate
 from cyclade.certificates import squared_distance
 from cyclade.core import State, cycle, iterate, start
 from cyclade.regularisers import (

@@ -11,7 +11,7 @@ import numpy as np
 from array_api_compat import array_namespace as array_namespace
 from array_api_compat import is_numpy_array, is_torch_array
 
-from cyclade._checks import as_float, is_number, real_array, require, shown
+from cyclade._checks import as_float, is_number, real_array, require
 
 Array: TypeAlias = Any
 """A NumPy array or a torch tensor; a block keeps its library, dtype and device."""
@@ -29,9 +29,7 @@ def _clone(a: Array) -> Array:
 def as_index(index: np.ndarray[Any, Any], like: Array) -> Array:
     """An integer index that arrays like `like` understand, on their device."""
     if is_torch_array(like):
-        import torch
-
-        return torch.as_tensor(index, device=like.device)
+        return array_namespace(like).asarray(index, device=like.device)
     return index
 
 
@@ -48,12 +46,7 @@ def norm2(a: Array, weight: Array | float = 1.0) -> float:
 
 def random_like(a: Array, rng: np.random.Generator) -> Array:
     """A standard normal array with the shape, dtype and device of `a`."""
-    noise = rng.standard_normal(tuple(a.shape))
-    if kind(a) == "torch":
-        import torch
-
-        return torch.as_tensor(noise, dtype=a.dtype, device=a.device)
-    return np.asarray(noise).astype(a.dtype)
+    return from_numpy(np.asarray(rng.standard_normal(tuple(a.shape))), a)
 
 
 def rounding_unit(a: Array) -> float:
@@ -70,14 +63,7 @@ def same_bits(a: Array, b: Array) -> bool:
 
         bits = torch.int32 if a.element_size() == 4 else torch.int64
         return torch.equal(a.view(bits), b.view(bits))
-    if a.nbytes > _SMALL and a.itemsize in (4, 8):
-        same: bool = np.array_equal(a.view(f"i{a.itemsize}"), b.view(f"i{b.itemsize}"))
-        return same
     return bool(a.tobytes() == b.tobytes())
-
-
-_SMALL = 4096
-"""Bytes below which copying both arrays is faster than comparing them entry by entry."""
 
 
 def kind(a: object) -> str:
@@ -99,10 +85,7 @@ rounded numbers stay well within it."""
 
 
 def to_numpy(a: Array) -> np.ndarray[Any, Any]:
-    """Return `a` (NumPy, or torch on any device) as a NumPy array of the same dtype.
-
-    Tensors of half precision become float32: NumPy has no bfloat16.
-    """
+    """`a` (NumPy, or torch) as a NumPy array; half precision becomes float32, as of bfloat16."""
     if hasattr(a, "detach"):
         a = a.detach().cpu()
         a = a.float() if a.element_size() < 4 else a
@@ -157,17 +140,12 @@ def as_block(u: Any, name: str = "u") -> Array:
 
 
 def as_diagonal(t: Any, u: Array, name: str) -> Array:
-    """Return a step or weight as a Python float or as an array of the shape and dtype of `u`.
-
-    Python floats keep float32 arrays float32, whereas NumPy scalars would widen them.
-    """
+    """A step or weight as a float, which widens no float32, or as an array like `u`."""
     if type(t) is float and 0.0 < t < math.inf:
         return t  # the ordinary case, in the innermost loop
     if is_number(t):
-        number = as_float(t)
-        if not 0.0 < number < math.inf:
-            raise ValueError(f"{name} must be positive and finite, got {shown(t)}")
-        return number
+        require(0.0 < as_float(t) < math.inf, name, t, "positive and finite")
+        return as_float(t)
     shape = getattr(t, "shape", None)
     if not kind(t) or tuple(t.shape) != tuple(u.shape):
         raise ValueError(
@@ -215,8 +193,7 @@ class Parameter:
         """Return the number, or the array in the library, dtype and device of `u`."""
         if self.scalar is not None:
             return self.scalar
-        # One conversion is remembered: blocks keep their type over a run, and on an accelerator
-        # the conversion is a transfer.
+        # One conversion is remembered: on an accelerator it is a transfer.
         key = (type(u), u.dtype, getattr(u, "device", None))
         if key != self._key:
             self._cast, self._key = from_numpy(self.array, u), key

@@ -90,9 +90,7 @@ def fraction(name: str, value: Any) -> float:
 
 
 def whole_number(name: str, value: Any, least: float = 0, most: float = math.inf) -> int:
-    """`value` as an int, if it is an integer with `least` ≤ value ≤ `most`.
-
-    Without limits, integers beyond the floats are still refused: arithmetic would overflow.
+    """`value` as an int, if it is an integer with `least` ≤ value ≤ `most`, and within the floats.
 
     >>> whole_number("j", np.int64(2), 1, 3)
     2
@@ -168,12 +166,10 @@ def takes(name: str, call: Callable[..., Any], *given: str) -> None:
 
 def listed(name: str, value: Any, accepted: str) -> list[Any]:
     """The entries of `value`, if it is a sequence (of any kind) or an array of them."""
-    entries = None
-    if not isinstance(value, str | bytes | Mapping | Set | Iterator):
-        with suppress(TypeError):
-            entries = list(value)
-    require(entries is not None, name, value, accepted)
-    return entries or []
+    with suppress(TypeError):
+        if not isinstance(value, str | bytes | Mapping | Set | Iterator):
+            return list(value)
+    raise ValueError(f"{name} must be {accepted}, got {shown(value)}")
 
 
 def unmasked(name: str, value: Any) -> Any:

@@ -1,8 +1,7 @@
-"""Imports of large packages: what to install where one is lacking, and time saved on them."""
+"""Imports of large packages: what to install where one is lacking."""
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -24,23 +23,3 @@ def needs(part: str, extra: str | None = None) -> Iterator[None]:
         how = f"pip install {package}" if extra is None else to_install(extra)
         text = f"{part} needs {package}, which is not installed: {how}"
         raise ModuleNotFoundError(text, name=error.name) from error
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Imports of many modules: what they leave counts as old at once, so nothing searches it.
-
-    The collector of cyclic garbage would go through all of it three times, a seventh of the time
-    that imports and a first small fit take. Where a program has frozen what it made, or turned the
-    collector off, it is left as it is.
-    """
-    if not gc.isenabled() or gc.get_freeze_count():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()  # all objects go to a generation that is never searched,
-        gc.unfreeze()  # and from there to the oldest
-        gc.enable()

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cyclade._checks import generator, shown
+from cyclade._checks import generator
 from cyclade.blocks import Point
 from cyclade.core import start
 from cyclade.files.checkpoint import Checkpoint
@@ -24,7 +24,7 @@ from cyclade.run import arguments
 from cyclade.run.arguments import as_steps
 from cyclade.run.exact_blocks import BlockMinimiser, WithoutGradient, not_minimised
 from cyclade.run.extrapolation import DEPTH, Anderson
-from cyclade.run.result import History, Iterate, Report, Result
+from cyclade.run.result import Iterate, Report, Result
 from cyclade.run.runner import Carried, Runner, Setup
 from cyclade.run.stopping import Bar, Best, Rule, Seen, Stop, as_rule
 from cyclade.sampling.orders import Order, OrderName, as_order
@@ -221,7 +221,9 @@ def minimize(
     said = described | vars(limits) | {"resume": resume is not None}
     agreed, drawn = problem.agree_over_ranks(said, seed)
     rngs = generator("seed", drawn).spawn(3)  # for the start, the rule, and evaluations
-    rule = _rule(returns, chosen, turns, rngs[1])
+    if chosen.deterministic and not turns.visits_all and returns == "paper":
+        returns = "last"  # the smallest change would be that of a cycle that left blocks out
+    rule = as_rule(returns, chosen.deterministic, rngs[1])
     save = None
     if checkpoint is not None:
         arguments.check_checkpoint(resume, stream)
@@ -233,7 +235,7 @@ def minimize(
         sample = carried.evaluation_sample
     elif not math.isfinite(problem.n):
         sample = sampler.large(rngs[2])
-    arguments.check_start(problem.oracle, problem.x, sample, check_grad)
+    arguments.check_start(problem, sample, check_grad)
     setup = _setup(problem, chosen, sampler, turns, sample, block_min, agreed)
     progress = progress and (problem.ranks is None or problem.ranks.rank == 0)
     if resume is None:
@@ -258,15 +260,6 @@ def _turns(chosen: Method, problem: arguments.Objective) -> Order:
     listed = isinstance(chosen.order, list | tuple | range | np.ndarray)
     order = "forward" if listed and chosen.one_block else chosen.order
     return as_order(order, problem.x.layout.m, problem.x.layout.names)
-
-
-def _rule(returns: Any, chosen: Method, turns: Order, rng: np.random.Generator) -> Rule:
-    """Which iterate is returned at a limit."""
-    if not isinstance(returns, str):
-        raise TypeError(f"returns must be 'best', 'last' or 'paper', got {shown(returns)}")
-    if returns == "paper" and chosen.deterministic and not turns.visits_all:
-        returns = "last"  # the smallest change would be that of a cycle that left blocks out
-    return as_rule(returns, chosen.deterministic, rng)
 
 
 def _setup(
@@ -306,7 +299,8 @@ def _setup(
         check_minimiser = partial(not_minimised, reg, problem.oracle, sample)
     return Setup(
         oracle, reg, steps, sampler, turns, sample, chosen.resample, turns.visits_all, guarded,
-        check_gradient=problem.gradient_check(sample), check_regulariser=problem.wrong_regulariser,
+        check_gradient=problem.gradient_check(sample) if problem.by_hand else None,
+        check_regulariser=problem.wrong_regulariser,
         check_minimiser=check_minimiser, alike=agreed, calls=problem.oracle.calls,
     )  # fmt: skip
 
@@ -399,6 +393,6 @@ def _result(runner: Runner, problem: arguments.Objective) -> Result:
         seconds=carried.seconds,
         best=Iterate(best.x.whole(), best.fun, best.k),
         Lambda=[setup.steps.metric(j) for j in range(problem.x.layout.m)],
-        history=History(carried.history),
+        history=dict(carried.history),
         state=carried if ending.resumable else None,
     )

@@ -18,30 +18,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from cyclade._arrays import Array, kind, largest_entry, norm2, random_like, rounding_unit
 from cyclade._checks import function, shown
-from cyclade._deprecation import old_function
 from cyclade.blocks import Point
 
 TOO_LARGE = 1e4  # how many times the curvature around x Λ may be
 PROBES = 3
 
 
-class Distances(Protocol):
-    """The part of a separable regulariser that certifies."""
-
-    def distance(self, j: int, u: Array, v: Array, w: Array | float) -> float:
-        """The minimum over s in ∂r^j(u) of ‖v + s‖ in the norm with weights w."""
-
-
 def squared_distance(
     x: Sequence[Array],
     gradient: Sequence[Array],
-    reg: Distances,
+    reg: Any,
     metric: Callable[[int], Any],
 ) -> float:
     """dist²(∂F(x), 0) = Σ_j min over s ∈ ∂r^j(x^j) of ‖∇^j f(x) + s‖² in the norm of Λ_j^{−1}.
@@ -81,9 +73,6 @@ def squared_distance(
         except (IndexError, ValueError) as error:
             raise ValueError(f"x[{j}] does not fit reg and metric: {error}") from None
     return total
-
-
-certificate = old_function("certificate", squared_distance)
 
 
 def metric_inflation(
@@ -143,13 +132,8 @@ def curvature_used(
     if not 0.0 < length < math.inf:
         return math.nan
     ahead = oracle.evaluate(there, sample)[1]
-    return (
-        sum(
-            float(((new - old) * u).sum())
-            for new, old, (u, _) in zip(ahead, gradient, moves, strict=True)
-        )
-        / length
-    )
+    turned = zip(ahead, gradient, moves, strict=True)
+    return sum(float(((new - old) * u).sum()) for new, old, (u, _) in turned) / length
 
 
 TIMES_THE_ERROR = 8.0  # how many times the error of the differences a contradiction must be
@@ -221,11 +205,9 @@ def _central_slope(phi: Callable[[float], float], h: float, eps: float) -> Slope
 def noise_along(phi: Callable[[float], float], length: float, eps: float) -> float:
     """The relative error of values of φ near 0, at least `eps`, from differences of sixth order.
 
-    Those of a smooth φ vanish beside its noise, and that of single precision is seen whatever the
-    type of the values. (Differences of fourth order do not vanish at the longer distances: they
-    would call curvature noise.) Points are taken on either side of 0, where φ may have a kink, and
-    at two distances, since neighbours may differ by less than rounding; further apart where some
-    are equal.
+    Those of a smooth φ vanish beside its noise; of fourth order they would not. Points are taken on
+    either side of 0, where φ may have a kink, and at two distances, since neighbours may differ by
+    less than rounding; further apart where some are equal.
 
     Example
     -------
@@ -308,16 +290,14 @@ def contradiction(
     x: Any,
     gradient: Sequence[Array],
     rng: np.random.Generator,
-    blocks: Sequence[int] | None = None,
+    blocks: Sequence[int],
 ) -> Contradiction | None:
     """How `gradient` (by blocks) contradicts the values of f around the point x, or None.
 
-    Two random directions through x, in `blocks` only or in all of them, must both contradict it.
+    Two random directions through x, in `blocks` only, must both contradict it.
     """
     names, where = x.layout.names, "a random direction"
-    if blocks is None:
-        blocks = range(len(names))
-    elif len(names) > 1:
+    if len(names) > 1:
         where += f" of block {', '.join(repr(names[j]) for j in blocks[:3])}"
         where += " …" if len(blocks) > 3 else ""
     eps = rounding_unit(x.leaves[0])
@@ -346,7 +326,7 @@ def contradiction_by_blocks(
     x: Any,
     gradient: Sequence[Array],
     rng: np.random.Generator,
-    most: int = 8,
+    most: int,
 ) -> Contradiction | None:
     """How one block of `gradient`, or one of at most so many groups, contradicts the values of f.
 

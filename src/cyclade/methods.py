@@ -125,7 +125,11 @@ def as_method(method: Any, stochastic: bool, **given: Any) -> Method:
 
     The default fits the problem. An option that is None or "forward" was not given.
     """
-    given = {name: value for name, value in given.items() if not _is_default(value)}
+    given = {
+        name: value
+        for name, value in given.items()
+        if not (value is None or (isinstance(value, str) and value == "forward"))
+    }
     if isinstance(method, Method):
         for name in given:
             raise ValueError(f"{name} is an option of the method given as an object: set it there")
@@ -151,10 +155,6 @@ def as_method(method: Any, stochastic: bool, **given: Any) -> Method:
         if name not in {field.name for field in fields(chosen)}:
             _refuse(name, chosen)
     return chosen(**given)
-
-
-def _is_default(value: Any) -> bool:
-    return value is None or (isinstance(value, str) and value == "forward")
 
 
 def settled(method: Method, block_min: Any, returns: Any) -> Method:
@@ -188,9 +188,10 @@ def make_sampler(
     512 on a stream (as in its experiments), and 128 for SGD and SCCD, but at most n. b' on a
     finite sum is 3√b where steps are `searched`.
     """
-    given = {"b": b, "b_small": b_small, "p": p}
+    for name, value in {"b": b, "b_small": b_small, "p": p}.items():
+        if value is not None and name not in {field.name for field in fields(method)}:
+            _refuse(name, type(method))
     if method.draws == "full":
-        _refuse_any(given, type(method))
         if source is not None and not math.isfinite(source.n):
             raise ValueError("method='P-CCD' needs a finite f: for a stream use VRO-CCD or VR-CCD")
         return Full(1 if source is None else int(source.n))
@@ -205,17 +206,10 @@ def make_sampler(
             default = source.n if isinstance(source, FiniteSum) else 512
         b = int(min(default, source.n))
     if method.draws == "minibatch":
-        _refuse_any({"b_small": b_small, "p": p}, type(method))
         return Minibatch(source, b)
     if b_small is None and searched and isinstance(source, FiniteSum):
         b_small = small_batch(batch_size("b", b, source.n))
     return Page(source, b, b_small, p)
-
-
-def _refuse_any(given: dict[str, Any], method: type[Method]) -> None:
-    for name, value in given.items():
-        if value is not None:
-            _refuse(name, method)
 
 
 def _refuse(name: str, method: type[Method]) -> NoReturn:

@@ -15,7 +15,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cyclade._arrays import Array, all_finite, array_namespace, as_index, copier, kind
+from cyclade._arrays import (
+    Array,
+    all_finite,
+    array_namespace,
+    as_block,
+    as_index,
+    copier,
+    kind,
+)
 from cyclade._checks import shown, unmasked
 from cyclade.blocks.reading import Tree, cuts, cuts_of_arrays, groups_of_arrays, take_apart
 from cyclade.files.objects import stored
@@ -42,17 +50,11 @@ class _Whole:
         return leaves[self.leaf]
 
     def write(self, leaves: list[Array], u: Array) -> None:
-        leaves[self.leaf] = u
+        # Of a NumPy array of shape () arithmetic makes a NumPy scalar, which is no array.
+        leaves[self.leaf] = u if self.shape or kind(u) == "torch" else np.asarray(u)
 
     def flat_index(self, offsets: list[int]) -> Any:
         return slice(offsets[self.leaf], offsets[self.leaf + 1])
-
-
-class _Scalar(_Whole):
-    """A whole NumPy array of shape (): arithmetic makes a NumPy scalar of it, which is no array."""
-
-    def write(self, leaves: list[Array], u: Array) -> None:
-        leaves[self.leaf] = np.asarray(u)
 
 
 @dataclass(frozen=True)
@@ -75,13 +77,6 @@ class _Part:
         if isinstance(index, slice):
             return slice(start + index.start, start + index.stop)
         return index + start
-
-
-class _Slice(_Part):
-    """Neighbouring entries of a NumPy array: as `_Part`, by the shortest way."""
-
-    def read(self, leaves: list[Array]) -> Array:
-        return leaves[self.leaf][self.index].copy()
 
 
 @dataclass(frozen=True)
@@ -179,11 +174,9 @@ class Point:
 
     def whole(self) -> Any:
         """A copy of x in the structure and shapes the user gave."""
-        layout, leaves, shapes = self.layout, self.leaves, self.layout.shapes
-        if layout.labels == [""]:  # the most common x, and some functions want it at every turn
-            return layout.copy(leaves[0]).reshape(shapes[0])
-        return layout.structured(
-            [layout.copy(a).reshape(s) for a, s in zip(leaves, shapes, strict=True)]
+        copy, shapes = self.layout.copy, self.layout.shapes
+        return self.layout.structured(
+            [copy(a).reshape(s) for a, s in zip(self.leaves, shapes, strict=True)]
         )
 
     def __getstate__(self) -> tuple[Layout, list[Array]]:
@@ -273,15 +266,13 @@ class Layout:
         shared = [not (isinstance(how, str) and how == "each") for how in cut]
         for i, (a, label, how) in enumerate(zip(leaves, labels, cut, strict=True)):
             if not shared[i]:
-                slots.append(_whole(i, a))
+                slots.append(_Whole(i, tuple(a.shape)))
                 names.append(label or "x")
                 continue
             pieces = cuts(how, math.prod(a.shape), f"blocks[{label!r}]" if label else "blocks")
             for j, (index, size) in enumerate(pieces):
-                near = isinstance(index, slice)
-                slot = _Slice if near and kind(a) == "numpy" else _Part
-                where = index if near else as_index(index, a)
-                slots.append(slot(i, where, (size,), copier(a)))
+                where = index if isinstance(index, slice) else as_index(index, a)
+                slots.append(_Part(i, where, (size,), copier(a)))
                 names.append(f"{label}[{j}]" if label else str(j))
         return cls(structure, leaves, labels, slots, names, shared)
 
@@ -289,10 +280,7 @@ class Layout:
         """A point with the value `x` (copied)."""
         arrays = self.arrays(x)
         leaves = [_as_array(a, label, "x") for a, label in zip(arrays, self.labels, strict=True)]
-        shapes = [tuple(a.shape) for a in leaves]
-        if shapes != self.shapes:
-            raise ValueError(f"x must have arrays of shapes {self.shapes}, got {shapes}")
-        return Point(self, self.flat([self.copy(a) for a in leaves]))
+        return Point(self, [self.copy(a) for a in self._fitting(leaves)])
 
     def structured(self, leaves: list[Array]) -> Any:
         """The user's structure around `leaves`."""
@@ -311,12 +299,15 @@ class Layout:
 
     def split(self, x: Any) -> list[Array]:
         """The m blocks of `x`, a value (or a gradient) in the user's structure."""
-        arrays = self.arrays(x)
+        leaves = self._fitting(self.arrays(x))
+        return [slot.read(leaves) for slot in self.slots]
+
+    def _fitting(self, arrays: list[Any]) -> list[Array]:
+        """Arrays of x as a point stores them, if they have its shapes."""
         shapes = [tuple(a.shape) if kind(a) else type(a).__name__ for a in arrays]
         if shapes != self.shapes:
             raise ValueError(f"x must have arrays of shapes {self.shapes}, got {shapes}")
-        leaves = self.flat(arrays)
-        return [slot.read(leaves) for slot in self.slots]
+        return self.flat(arrays)
 
     def flat_index(self) -> list[Any]:
         """Where each block lies in x written as one vector: its arrays flattened, end to end."""
@@ -334,13 +325,9 @@ def _few(entries: tuple[Any, ...]) -> str:
     return f"({', '.join(map(repr, entries[:10]))}, …)"
 
 
-def _whole(i: int, a: Array) -> _Whole:
-    return (_Scalar if a.shape == () and kind(a) == "numpy" else _Whole)(i, tuple(a.shape))
-
-
 def _joined(group: list[int], leaves: list[Array], labels: list[str]) -> Any:
     """The block that the arrays of `group` form."""
-    members = tuple(_whole(i, leaves[i]) for i in group)
+    members = tuple(_Whole(i, tuple(leaves[i].shape)) for i in group)
     if len(group) == 1:
         return members[0]
     for what in ("dtype", "device"):
@@ -370,13 +357,9 @@ def _as_array(a: Any, label: str, whole: str = "x0") -> Array:
     """`a` as a finite, real, floating array of at least single precision, or a naming error."""
     name = f"{whole}[{label!r}]" if label else whole
     if kind(a) == "torch":
-        if not a.is_floating_point():
-            raise TypeError(f"{name} must be a real floating tensor, got dtype {a.dtype}")
+        a = as_block(a, name).detach()
         if str(a.layout) != "torch.strided":
             raise TypeError(f"{name} must be a dense tensor, got layout {a.layout}")
-        if a.is_meta:
-            raise TypeError(f"{name} must be a tensor with data, got one on the meta device")
-        a = a.detach()
         size = a.element_size()
     elif type(a).__module__.partition(".")[0] in ("jax", "jaxlib"):
         raise TypeError(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cyclade._extras import needs, uncollected
+from cyclade._extras import needs
 
 if TYPE_CHECKING:  # type checkers and editors read these imports, and nothing else does
     from cyclade.decomposition.completion import MatrixCompletion
@@ -27,5 +27,5 @@ def __getattr__(name: str) -> Any:
     """An estimator, from its module."""
     if name not in WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with uncollected(), needs("cyclade.decomposition", "linear"):
+    with needs("cyclade.decomposition", "linear"):
         return getattr(import_module(f"cyclade.decomposition.{WHERE[name]}"), name)

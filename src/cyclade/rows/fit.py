@@ -220,7 +220,7 @@ def solve_rows(
 
     setup.iterate = compiled_cycles(model, oracle, setup, due)
     ending = runner.run()
-    if ending.interrupted:
+    if ending.status == "interrupted":
         raise KeyboardInterrupt
     return RowsSolution(
         *features.fitted(ending.x, design.given), *certifier(ending.x), carried.gradients / n,
@@ -372,7 +372,7 @@ class RowStream:
         setup.ready = lambda: queue.ready(rng)
         ending = Runner(setup, self._carried, Limits(), EveryCycles(1)).run()
         self.rows_used += before - queue.rows
-        if ending.interrupted:
+        if ending.status == "interrupted":
             raise KeyboardInterrupt
         if not ending.resumable:
             raise FloatingPointError(f"the stream {ending.message}")

@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from cyclade._arrays import Array, all_finite, array_namespace, kind, largest_entry
+from cyclade._arrays import Array, all_finite, array_namespace, from_numpy, kind, largest_entry
 from cyclade._checks import (
     as_float,
     function,
     generator,
     is_number,
     listed,
-    positive,
     shown,
     takes,
     unmasked,
@@ -57,7 +56,6 @@ from cyclade.steps.matrix import InMatrixNorm, Matrix
 
 CYCLES = 1000
 EPOCHS = 300  # as many component gradients as 300 times all terms
-MOST_TERMS = int(np.iinfo(np.int64).max)
 
 
 def as_source(n: Any, stream: Any) -> Source | None:
@@ -72,9 +70,7 @@ def as_source(n: Any, stream: Any) -> Source | None:
         raise TypeError(f"n must be a whole number of terms, got {n!r}")
     if n < 1:
         raise ValueError(f"n must be at least 1, got {n}")
-    if n > MOST_TERMS:
-        raise ValueError(f"n must be at most {MOST_TERMS}, got {n}")
-    return FiniteSum(int(n))
+    return FiniteSum(n)
 
 
 def terms_of_all_ranks(process_group: Any, n: Any, x0: Any) -> tuple[Any, FiniteSum]:
@@ -124,17 +120,15 @@ class Objective:
         return alike, ranks.first(generator("seed", seed))
 
     def gradient_check(
-        self, sample: Sample
-    ) -> Callable[[Point, list[Any]], Contradiction | None] | None:
-        """What compares a gradient with the values of f around a point; None if it needs none."""
-        if not self.by_hand:
-            return None
+        self, sample: Sample, most: int = 8
+    ) -> Callable[[Point, list[Any]], Contradiction | None]:
+        """What compares a gradient with the values of f around a point."""
         rng = np.random.default_rng(0)
 
         def value(x: Point) -> float:
             return float(self.oracle.sweep(x, sample).value())
 
-        return lambda x, gradient: contradiction_by_blocks(value, x, gradient, rng)
+        return lambda x, gradient: contradiction_by_blocks(value, x, gradient, rng, most)
 
     def wrong_regulariser(
         self, x: Point, gradient: list[Any], metric: Callable[[int], Any], tol: float
@@ -259,7 +253,7 @@ def smooth_part(
         raise TypeError(f"fun must be callable, got {type(fun).__name__}")
     if not isinstance(args, tuple):
         raise TypeError(f"args must be a tuple, got {type(args).__name__}")
-    rows = () if source is None else ("idx",) if math.isfinite(source.n) else ("batch",)
+    rows = () if source is None else ("idx" if math.isfinite(source.n) else "batch",)
     others = [f"args[{i}]" for i in range(len(args))]
     for name, call, given in (
         ("fun", fun, ("x",)), ("jac", jac, ("x",)), ("block_jac", block_jac, ("x", "j")),
@@ -291,36 +285,31 @@ def _all_blocks(block_jac: Callable[..., Any], user: Layout) -> Callable[..., An
 
 
 def _derivatives(fun: Any, jac: Any, block_jac: Any, x: Point, args: tuple[Any, ...]) -> Any:
+    def told(call: Any) -> Any:
+        return (lambda *a: call(*a, *args)) if args else call
+
+    if isinstance(jac, str) and jac != "2-point":
+        raise ValueError(f"jac={jac!r} is unknown: use '2-point', True or a function")
+    if (jac is True or isinstance(jac, str)) and block_jac is not None:
+        raise ValueError(f"jac={jac!r} and block_jac: give one of them")
     if isinstance(jac, str):
-        if jac != "2-point":
-            raise ValueError(f"jac={jac!r} is unknown: use '2-point', True or a function")
-        if block_jac is not None:
-            raise ValueError("jac='2-point' and block_jac: give one of them")
-    if kind(x.leaves[0]) == "torch" and jac != "2-point":
+        return FiniteDifferences(told(fun))
+    if kind(x.leaves[0]) == "torch":
         if jac is not None or block_jac is not None:
             raise ValueError("jac and block_jac are for NumPy x0; torch differentiates fun itself")
-        return Autograd(_with(fun, args))
-    if isinstance(jac, str):
-        return FiniteDifferences(_with(fun, args))
+        return Autograd(told(fun))
     if jac is True:
-        if block_jac is not None:
-            raise ValueError("jac=True and block_jac: give one of them")
-        return Pair(_with(fun, args))
-    for name, given in (("jac", jac), ("block_jac", block_jac)):
-        if given is not None:
-            function(name, given)
+        return Pair(told(fun))
     if jac is None and block_jac is None:
         raise ValueError(
             "a NumPy x0 needs the gradient of fun: give jac= (or block_jac=, or jac='2-point'), or "
             "write fun in torch and give x0 as torch tensors"
         )
-    return Jacobian(
-        _with(fun, args), jac and _with(jac, args), block_jac and _with(block_jac, args)
-    )
-
-
-def _with(fun: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
-    return (lambda *a: fun(*a, *args)) if args else fun
+    calls = [
+        None if given is None else told(function(name, given))
+        for name, given in (("jac", jac), ("block_jac", block_jac))
+    ]
+    return Jacobian(told(fun), *calls)
 
 
 def as_limits(stop: Any, n: float | None, **given: Any) -> Limits:
@@ -377,10 +366,11 @@ def looks(every: Any, method: Method, sampler: Any, rng: np.random.Generator) ->
     return EveryCycles(max(1, round(n / cost)))
 
 
-def check_start(oracle: Any, x: Point, sample: Sample, check_grad: bool) -> None:
+def check_start(problem: Objective, sample: Sample, check_grad: bool) -> None:
     """Evaluate f and its gradient once, so that what is wrong with them is said at once."""
+    x = problem.x
     try:
-        value, gradient = oracle.evaluate(x, sample)
+        value, gradient = problem.oracle.evaluate(x, sample)
     except (IndexError, TypeError) as error:
         if x.layout.shapes != [()]:
             raise
@@ -395,17 +385,7 @@ def check_start(oracle: Any, x: Point, sample: Sample, check_grad: bool) -> None
             raise ValueError(
                 f"the gradient of fun at x0 has NaN or infinity in block {x.layout.names[j]!r}"
             )
-    if check_grad:
-        _check_gradient_at_x0(oracle, x, sample, gradient)
-
-
-def _check_gradient_at_x0(oracle: Any, x: Point, sample: Sample, gradient: list[Any]) -> None:
-    """`check_grad`: differences of values along random directions, block by block."""
-
-    def value(there: Point) -> float:
-        return float(oracle.sweep(there, sample).value())
-
-    found = contradiction_by_blocks(value, x, gradient, np.random.default_rng(0), most=32)
+    found = problem.gradient_check(sample, most=32)(x, gradient) if check_grad else None
     if found is not None:
         what = "fun has a kink, or jac" if found.kink else "jac"
         raise ValueError(f"{what} is not the gradient of fun: at x0, {found.evidence}")
@@ -503,21 +483,21 @@ def as_steps(
         )
     if L is None:
         L = "backtracking" if deterministic else "estimate"
-    if isinstance(L, str):
-        if L in ("backtracking", "scaled"):
-            guesses = [math.nan] * layout.m
-            return Backtracking(guesses, eta, scaled=L == "scaled", shrink_every=shrink_every)
-        if L == "estimate":
-            return Curvature(layout.m, eta)
-        if L == "search":
-            raise ValueError(
-                "L='search' is for methods that sample (give n= or stream=): use 'backtracking'"
-            )
-        raise ValueError(f"L={L!r} is unknown: use {ACCEPTED}")
-    Lambda = _per_block(L, user_layout, x0)
-    if layout.m != user_layout.m:
-        Lambda = [_merged(Lambda, user_layout, x0)]
-    return Fixed(Lambda, eta)
+    if not isinstance(L, str):
+        Lambda = _per_block(L, user_layout, x0.leaves[0])
+        if layout.m != user_layout.m:
+            Lambda = [_merged(Lambda, user_layout, x0.leaves[0])]
+        return Fixed(Lambda, eta)
+    if L in ("backtracking", "scaled"):
+        guesses = [math.nan] * layout.m
+        return Backtracking(guesses, eta, scaled=L == "scaled", shrink_every=shrink_every)
+    if L == "estimate":
+        return Curvature(layout.m, eta)
+    if L == "search":
+        raise ValueError(
+            "L='search' is for methods that sample (give n= or stream=): use 'backtracking'"
+        )
+    raise ValueError(f"L={L!r} is unknown: use {ACCEPTED}")
 
 
 ENTRYWISE = (Zero, L1, SquaredL2, ElasticNet, Box, MCP, SCAD, L0, LHalf, Grid)
@@ -534,7 +514,7 @@ def scaled_blocks(layout: Layout, regs: PerBlock) -> list[int]:
     return [j for j, reg in enumerate(regs.regs) if layout.sizes[j] > 1 and entrywise(reg)]
 
 
-def _per_block(L: Any, layout: Layout, x0: Point) -> list[Any]:
+def _per_block(L: Any, layout: Layout, like: Array) -> list[Any]:
     if isinstance(L, Mapping):
         if sorted(map(str, L)) != sorted(layout.names):
             raise ValueError(f"L must have the blocks' names {list(layout.names)}, got {list(L)}")
@@ -551,52 +531,46 @@ def _per_block(L: Any, layout: Layout, x0: Point) -> list[Any]:
             f"L must have one entry for each of the {layout.m} blocks, got {len(entries)}"
         )
     return [
-        _checked(entry, j, shape, x0.leaves[0])
+        _checked(entry, f"L[{j}]", shape, like)
         for j, (entry, shape) in enumerate(zip(entries, layout.block_shapes, strict=True))
     ]
 
 
-def _checked(entry: Any, j: int, shape: tuple[int, ...], like: Array) -> Any:
+def _checked(entry: Any, name: str, shape: tuple[int, ...], like: Array) -> Any:
     if isinstance(entry, Matrix):
         size = math.prod(shape)
         if entry.size not in (None, size):
-            raise ValueError(f"L[{j}] must be {size} x {size} like its block, got {entry!r}")
+            raise ValueError(f"{name} must be {size} x {size} like its block, got {entry!r}")
         if entry.matrix is not None and kind(entry.matrix) != kind(like):
-            raise TypeError(f"L[{j}] must be a matrix of the array library of x0, {kind(like)}")
+            raise TypeError(f"{name} must be a matrix of the array library of x0, {kind(like)}")
         return entry
     if is_number(entry):
-        try:
-            value = positive(f"L[{j}]", entry)
-            if math.isinf(1.0 / value):
-                raise ValueError
-        except ValueError:
-            raise ValueError(f"L[{j}] must be positive and finite, got {shown(entry)}") from None
+        value = as_float(entry)
+        if not 1e-300 < value < math.inf:
+            raise ValueError(f"{name} must be positive and finite, got {shown(entry)}")
         return value
-    if isinstance(entry, str | bytes | bool):
-        raise TypeError(f"L[{j}] must be a number or an array, got {entry!r}")
     try:
-        diagonal = array_namespace(like).asarray(unmasked(f"L[{j}]", entry), dtype=like.dtype)
+        if isinstance(entry, str | bytes | bool):
+            raise TypeError
+        diagonal = array_namespace(like).asarray(unmasked(name, entry), dtype=like.dtype)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise TypeError(f"L[{j}] must be a number or an array, got {shown(entry)}") from None
+        raise TypeError(f"{name} must be a number or an array, got {shown(entry)}") from None
     if tuple(diagonal.shape) != shape:
         raise ValueError(
-            f"L[{j}] must have the shape {shape} of its block, got {tuple(diagonal.shape)}"
+            f"{name} must have the shape {shape} of its block, got {tuple(diagonal.shape)}"
         )
     if not bool((diagonal > 1e-300).all()) or not math.isfinite(float(diagonal.sum())):
-        raise ValueError(f"L[{j}] must be positive and finite in every entry")
+        raise ValueError(f"{name} must be positive and finite in every entry")
     return diagonal.to(like.device) if kind(like) == "torch" else diagonal
 
 
-def _merged(Lambda: list[Any], layout: Layout, x0: Point) -> Any:
+def _merged(Lambda: list[Any], layout: Layout, like: Array) -> Any:
     """Λ of all of x as one block: a number if all blocks share one, else a diagonal."""
     if any(isinstance(entry, Matrix) for entry in Lambda):
         raise ValueError("L: a Matrix per block needs a method that moves blocks one by one")
     if all(isinstance(entry, float) and entry == Lambda[0] for entry in Lambda):
         return Lambda[0]
-    like = x0.leaves[0]
-    xp = array_namespace(like)
-    device = {"device": like.device} if kind(like) == "torch" else {}
-    diagonal = xp.ones((layout.d,), dtype=like.dtype, **device)
+    diagonal = from_numpy(np.ones(layout.d), like)
     for index, entry in zip(layout.flat_index(), Lambda, strict=True):
         diagonal[index] = entry if isinstance(entry, float) else entry.reshape(-1)
     return diagonal

@@ -28,17 +28,15 @@ DEPTH = 5  # steps that are combined
 
 @stored
 class Anderson:
-    """The memory of the extrapolation: the last `depth` + 1 iterates, each as one vector."""
+    """The memory of the extrapolation: the last `DEPTH` + 1 iterates, each as one vector."""
 
-    def __init__(self, depth: int = DEPTH) -> None:
-        self.depth = depth
+    def __init__(self) -> None:
         self.iterates: list[Array] = []
-        self.tried = self.taken = 0
 
     def see(self, x: Point) -> Array | None:
-        """Remember x_k; the extrapolated point x_e when `depth` steps are there, else None."""
+        """Remember x_k; the extrapolated point x_e when `DEPTH` steps are there, else None."""
         self.iterates.append(flat(x))
-        if len(self.iterates) <= self.depth:
+        if len(self.iterates) <= DEPTH:
             return None
         points, self.iterates = self.iterates, []
         steps = [b - a for a, b in pairwise(points)]
@@ -71,11 +69,9 @@ def extrapolated(
     for state in states:
         candidate = memory.see(state.x)
         if candidate is not None:
-            memory.tried += 1
             there = state.x.copy()
             set_flat(there, candidate)
             if F(there) < F(state.x):
-                memory.taken += 1
                 set_flat(state.x, candidate)
         yield state
 

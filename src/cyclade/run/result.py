@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Literal
 
 from cyclade._checks import choice
-from cyclade._deprecation import old_name, renamed, warn
 
 HISTORY = ("cycle", "samples", "seconds", "fun", "squared_distance", "dist", "change", "eta")
 LABELS = {"cycle": "cycle", "samples": "component gradients", "seconds": "seconds in cycles"}
-_WIDTH, _HEIGHT = 220, 48  # of the small curve, in pixels
-
-
-class History(dict[str, list[float]]):
-    """Columns by name; one of them under its old name too."""
-
-    def __missing__(self, name: str) -> list[float]:
-        if name != "certificate":
-            raise KeyError(name)
-        warn("history", name, "squared_distance")
-        return self["squared_distance"]
 
 
 @dataclass
@@ -117,8 +104,6 @@ class Result:
     Lambda: list[Any] = field(repr=False)
     history: dict[str, list[float]] = field(repr=False)
     state: Any = field(repr=False, default=None)
-    certificate = old_name("certificate", "squared_distance")
-    certificate_kind = old_name("certificate_kind", "distance_kind")
 
     def __str__(self) -> str:
         rows = self._rows()
@@ -126,7 +111,6 @@ class Result:
         lines = [f"{name:>{width}}: {value}" for name, value in rows]
         return "\n".join([f"{self.method} result", *lines])
 
-    @renamed(axes="ax")
     def plot(
         self, against: Literal["cycle", "samples", "seconds"] = "cycle", ax: Any = None
     ) -> Any:
@@ -180,7 +164,7 @@ class Result:
         return left, right
 
     def _repr_html_(self) -> str:
-        """What notebooks show: a table, and dist(∂F, 0) along the run, in the page's colours."""
+        """What notebooks show."""
         rows = "".join(
             f'<tr><th scope="row" style="text-align:right">{escape(name)}</th>'
             f'<td style="text-align:left">{escape(value)}</td></tr>'
@@ -189,7 +173,7 @@ class Result:
         mark = "✓" if self.success else "✗"
         return (
             f"<div><table><caption><b>{mark} {escape(self.method)}</b>: {self._outcome}</caption>"
-            f"<tbody>{rows}</tbody></table>{_curve(self.history['dist'])}</div>"
+            f"<tbody>{rows}</tbody></table></div>"
         )
 
     @property
@@ -232,22 +216,6 @@ def _shapes(x: Any) -> str:
     return f"array of shape {tuple(x.shape)}"
 
 
-def _curve(values: Sequence[float]) -> str:
-    """The logarithm of what is positive, as a small picture."""
-    known = [(i, math.log10(v)) for i, v in enumerate(values) if 0 < v < math.inf]
-    if len(known) < 2:
-        return ""
-    lowest, highest = min(v for _, v in known), max(v for _, v in known)
-    across, up = _WIDTH / max(known[-1][0], 1), _HEIGHT / ((highest - lowest) or 1.0)
-    points = " ".join(f"{i * across:.1f},{(highest - v) * up:.1f}" for i, v in known)
-    words = f"dist(∂F, 0) from 1e{known[0][1]:.1f} to 1e{known[-1][1]:.1f}"
-    return (
-        f'<svg role="img" aria-label="{words}" width="{_WIDTH}" height="{_HEIGHT + 4}" '
-        f'viewBox="0 -2 {_WIDTH} {_HEIGHT + 4}"><title>{words}</title><polyline fill="none" '
-        f'stroke="currentColor" stroke-width="1.5" points="{points}"/></svg>'
-    )
-
-
 @dataclass
 class Report:
     """What a callback is given after each cycle; return True from it to stop the run.
@@ -264,4 +232,3 @@ class Report:
     dist: float
     change: float
     x: Any = field(repr=False)
-    certificate = old_name("certificate", "squared_distance")

@@ -31,9 +31,7 @@ from cyclade.run.stopping import (
     MOST_RETREATS,
     Bar,
     Best,
-    Course,
     Ended,
-    Ending,
     EveryCycles,
     EverySamples,
     Interrupt,
@@ -169,7 +167,7 @@ class Runner:
 
     # -------------------------------------------------------------------------------- the run
 
-    def run(self) -> Ending:
+    def run(self) -> Ended:
         """Cycle until something says stop."""
         carried, state = self.carried, self.state
         begun = time.perf_counter() - carried.wall
@@ -205,10 +203,10 @@ class Runner:
                         message = f"interrupted after cycle {state.k}; the best so far is returned"
                         raise Ended("interrupted", self._best(), False, message)
         except Ended as stop:
-            ending = stop.ending
+            ending = stop
         except KeyboardInterrupt:
             message = f"interrupted in cycle {state.k + 1}; the best so far is returned"
-            ending = Ending("interrupted", self._best(before), False, message, resumable=False)
+            ending = Ended("interrupted", self._best(before), False, message, resumable=False)
         ending.message += self._remarks(ending)
         carried.wall = time.perf_counter() - begun
         self.carry()
@@ -325,13 +323,13 @@ class Runner:
         first = next((f for f in self.carried.history["fun"] if math.isfinite(f)), math.nan)
         best = self.carried.best.fun
         where = course(seen.fun, self._last.smooth, first, best, self._eps)
-        if where is Course.UNBOUNDED:
+        if where == "unbounded":
             message = f"F seems to be unbounded below: F = {seen.fun:.3g} after cycle {seen.k}"
             raise Ended("unbounded", seen.x, False, message, resumable=False)
-        if where is Course.DIVERGED:
+        if where == "diverged":
             finite = math.isfinite(self._last.smooth) and not math.isnan(seen.fun)
             return self._diverged(f"F = {seen.fun:.3g}" if finite else "F is not finite")
-        if where is Course.RISING and self.setup.guarded:
+        if where == "rising" and self.setup.guarded:
             return self._retreat(f"F = {seen.fun:.6g} rose above the best, {best:.6g}")
         return seen
 
@@ -520,7 +518,7 @@ class Runner:
         best = self.carried.best.x
         return best if best is not None else otherwise or self.state.x
 
-    def _remarks(self, ending: Ending) -> str:
+    def _remarks(self, ending: Ended) -> str:
         remarks = []
         if self._inflation and not ending.success:
             why = "give a smaller L"

@@ -10,12 +10,11 @@ import math
 import signal
 import threading
 from dataclasses import dataclass
-from enum import Enum, auto
-from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from cyclade._checks import shown
 from cyclade.blocks import Point
 from cyclade.files.objects import stored
 from cyclade.sampling.samplers import coin
@@ -107,27 +106,15 @@ class BeforeRefreshes:
         return coming or self.rare.due(k, samples, seen)
 
 
-@dataclass
-class Ending:
-    """How a run ended: why, by a word and in words, and the point it returns."""
+@dataclass(eq=False)
+class Ended(Exception):
+    """How a run ended: why, by a word and in words, and the point it returns; raised to end it."""
 
     status: str
     x: Point
     success: bool
     message: str
     resumable: bool = True
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C ended it."""
-        return self.status == "interrupted"
-
-
-class Ended(Exception):
-    """Raised inside a run to end it."""
-
-    def __init__(self, *ending: Any, **more: Any) -> None:
-        self.ending = Ending(*ending, **more)
 
 
 ROUNDING = 4.0 * float(np.finfo(np.float64).eps)  # relative; that of a value of F
@@ -148,10 +135,8 @@ class Rule:
 
     needs_change = False
     name: str  # which iterate it is, for messages
-
-    def __init__(self) -> None:
-        self.x: Point | None = None
-        self.k = 0  # the cycle that `x` came from
+    x: Point | None = None
+    k = 0  # the cycle that `x` came from
 
     def see(self, seen: Seen) -> None:
         """Consider x_k."""
@@ -190,7 +175,6 @@ class Uniform(Rule):
     name = "an iterate drawn at random"
 
     def __init__(self, rng: np.random.Generator) -> None:
-        super().__init__()
         self.rng = rng
 
     def see(self, seen: Seen) -> None:
@@ -221,46 +205,41 @@ class Best(Rule):
 
 def as_rule(returns: Any, deterministic: bool, rng: np.random.Generator) -> Rule:
     """The rule named `returns`; "paper" is what the method's algorithm says."""
+    if not isinstance(returns, str):
+        raise TypeError(f"returns must be 'best', 'last' or 'paper', got {shown(returns)}")
     if returns == "paper":
         return SmallestChange() if deterministic else Uniform(rng)
-    if returns == "last":
-        return Last()
-    if returns == "best":
-        return Best()
+    if returns in ("last", "best"):
+        return Last() if returns == "last" else Best()
     raise ValueError(f"returns={returns!r} is unknown: use 'best', 'last' or 'paper'")
 
 
-class Course(Enum):
-    """Where F is going."""
-
-    WELL = auto()
-    RISING = auto()  # clearly above the best F seen
-    DIVERGED = auto()  # not finite, or hopelessly far above the start
-    UNBOUNDED = auto()  # F falls without end
+Course = Literal["well", "rising", "diverged", "unbounded"]
 
 
 def course(fun: float, smooth: float, first: float, best: float, eps: float) -> Course:
     """The course of a run whose F was `first` at the start, `best` at best and is `fun` now.
 
     `smooth` is f alone: F may be +∞ where a block that started outside the domain of r has not had
-    its turn yet, f may not. F is rising once it has lost half of what was gained.
+    its turn yet, f may not. F is rising once it has lost half of what was gained. It has diverged
+    where it is not finite, or hopelessly far above the start.
 
     Example
     -------
     >>> course(fun=8.0, smooth=8.0, first=10.0, best=2.0, eps=1e-16)
-    <Course.RISING: 2>
+    'rising'
     """
     size = 1.0 + (abs(first) if math.isfinite(first) else 0.0)
     if smooth == -math.inf or fun < -BOTTOMLESS * size:
-        return Course.UNBOUNDED
+        return "unbounded"
     if not math.isfinite(smooth) or math.isnan(fun):
-        return Course.DIVERGED
+        return "diverged"
     if not (math.isfinite(fun) and math.isfinite(first)):
-        return Course.WELL
+        return "well"
     if fun > first + HOPELESS * size:
-        return Course.DIVERGED
+        return "diverged"
     rounding = 100 * eps * max(abs(first), abs(fun))
-    return Course.RISING if fun - best > max(0.5 * (first - best), rounding) else Course.WELL
+    return "rising" if fun - best > max(0.5 * (first - best), rounding) else "well"
 
 
 class Interrupt:
@@ -272,25 +251,18 @@ class Interrupt:
 
     def __init__(self) -> None:
         self.asked = False
-        self._before: Any = None
-        self._installed = False
+        self._main = threading.current_thread() is threading.main_thread()
 
     def __enter__(self) -> Interrupt:
-        if threading.current_thread() is threading.main_thread():
+        if self._main:
             self._before = signal.signal(signal.SIGINT, self._ask)
-            self._installed = True
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._installed:
+    def __exit__(self, *error: object) -> None:
+        if self._main:
             signal.signal(signal.SIGINT, self._before)
 
-    def _ask(self, number: int, frame: FrameType | None) -> None:
+    def _ask(self, number: int, frame: object) -> None:
         if self.asked:
             raise KeyboardInterrupt
         self.asked = True

@@ -11,7 +11,8 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from cyclade._checks import LARGEST_INDEX, function, meant, require, whole_number
+from cyclade._checks import LARGEST_INDEX, function, meant, whole_number
+from cyclade.sampling.samplers import required_generator
 
 OrderName = Literal["forward", "backward", "shuffled", "rotated", "reflected", "random", "greedy"]
 
@@ -60,7 +61,7 @@ class Shuffled(_Listed):
     """A new random permutation each cycle."""
 
     def _listed(self, m: int, rng: np.random.Generator) -> Iterable[int]:
-        permuted: list[int] = _generator(rng).permutation(m).tolist()
+        permuted: list[int] = required_generator(rng).permutation(m).tolist()
         return permuted
 
 
@@ -68,7 +69,7 @@ class Rotated(_Listed):
     """Forward, but from a random block on each cycle, and round: j, …, m, 1, …, j−1."""
 
     def _listed(self, m: int, rng: np.random.Generator) -> Iterable[int]:
-        first = int(_generator(rng).integers(m))
+        first = int(required_generator(rng).integers(m))
         return [(first + i) % m for i in range(m)]
 
 
@@ -76,7 +77,7 @@ class Reflected(_Listed):
     """Forward or backward, by a coin each cycle."""
 
     def _listed(self, m: int, rng: np.random.Generator) -> Iterable[int]:
-        return range(m) if _generator(rng).random() < 0.5 else range(m - 1, -1, -1)
+        return range(m) if required_generator(rng).random() < 0.5 else range(m - 1, -1, -1)
 
 
 class Random(_Listed):
@@ -85,7 +86,7 @@ class Random(_Listed):
     visits_all = False
 
     def _listed(self, m: int, rng: np.random.Generator) -> Iterable[int]:
-        drawn: list[int] = _generator(rng).integers(m, size=m).tolist()
+        drawn: list[int] = required_generator(rng).integers(m, size=m).tolist()
         return drawn
 
 
@@ -106,17 +107,14 @@ class Greedy:
             yield int(np.argmax(score()))
 
 
-class Custom:
+class Custom(_Listed):
     """The same given turns every cycle: a list of block numbers (0 … m−1), in any order."""
 
-    visits_all = True
-
     def __init__(self, sequence: Sequence[int]) -> None:
-        self.sequence = [as_block_number(j) for j in sequence]
+        self.sequence = tuple(sequence)
 
-    def turns(self, m: int, rng: np.random.Generator, score: Score) -> Iterator[int]:
-        """The given sequence."""
-        return iter(self.sequence)
+    def _listed(self, m: int, rng: np.random.Generator) -> Iterable[int]:
+        return self.sequence
 
 
 class CheckedOrder:
@@ -166,11 +164,6 @@ def as_block_number(j: Any, name: str = "order") -> int:
 BUILT_IN = (Forward, Backward, Shuffled, Rotated, Reflected, Random, Greedy)
 
 ORDERS: dict[str, Callable[[], Order]] = {order.__name__.lower(): order for order in BUILT_IN}
-
-
-def _generator(rng: Any) -> np.random.Generator:
-    require(isinstance(rng, np.random.Generator), "rng", rng, "a numpy.random.Generator")
-    return rng  # type: ignore[no-any-return]
 
 
 def as_order(order: Any, m: int, names: Sequence[str] = ()) -> Order:

@@ -76,10 +76,9 @@ class FiniteSum:
     def take(self, size: int, rng: np.random.Generator) -> Sample:
         """`size` distinct indices; all of them are simply `ALL`."""
         size = batch_size("size", size, self.n)
-        _require_generator(rng)
         if size == self.n:
             return ALL
-        return rng.choice(int(self.n), size=size, replace=False, shuffle=False)
+        return required_generator(rng).choice(int(self.n), size=size, replace=False, shuffle=False)
 
 
 class Stream:
@@ -124,7 +123,7 @@ class Stream:
     def take(self, size: int, rng: np.random.Generator) -> Sample:
         """The next `size` samples, as one batch."""
         size = whole_number("size", size, 1)
-        _require_generator(rng)
+        required_generator(rng)
         if self._call is not None:
             batch = self._call(rng, size)
             _check_batch(batch, size)
@@ -145,9 +144,9 @@ class Stream:
 
 def _check_batch(batch: Any, size: int) -> None:
     """ValueError if no array in `batch` has `size` samples along its first axis."""
-    parts = list(batch.values()) if isinstance(batch, Mapping) else [batch]
-    if isinstance(batch, tuple):
-        parts = list(batch)
+    parts = batch.values() if isinstance(batch, Mapping) else batch
+    if not isinstance(batch, Mapping | tuple):
+        parts = [batch]
     counts = [len(part) for part in parts if isinstance(part, list) or np.ndim(part)]
     if counts and size not in counts:
         raise ValueError(
@@ -287,11 +286,11 @@ class Page(Minibatch):
     ) -> None:
         super().__init__(source, b)
         if b_small is not None:
-            batch_size("b_small", b_small, self.b, "b")
-        chance = None if p is None else as_float(p)
-        require(chance is None or 0.0 < chance <= 1.0, "p", p, "in (0, 1]")
-        small, chance = page_defaults(self.b, b_small, chance)
-        self.b_small, self.p = int(small), float(chance)
+            b_small = batch_size("b_small", b_small, self.b, "b")
+        if p is not None:
+            require(0.0 < as_float(p) <= 1.0, "p", p, "in (0, 1]")
+            p = as_float(p)
+        self.b_small, self.p = page_defaults(self.b, b_small, p)
 
     def __repr__(self) -> str:
         return f"Page(n={self.source.n}, b={self.b}, b_small={self.b_small}, p={self.p:.3g})"
@@ -314,6 +313,8 @@ def batch_size(name: str, size: Any, most: float, most_name: str = "n") -> int:
     return number
 
 
-def _require_generator(rng: Any) -> None:
+def required_generator(rng: Any) -> np.random.Generator:
+    """`rng`, if it is a generator."""
     if not isinstance(rng, np.random.Generator):
         raise TypeError(f"rng must be a numpy.random.Generator, got {shown(rng)}")
+    return rng

@@ -8,8 +8,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from cyclade._extras import uncollected
-
 TWINS = {  # each of these has a twin that chooses alpha, `…CV`
     "least_squares": "ElasticNet GroupLasso Lasso LogSumRegression MCPRegression MultiTaskLasso "
     "SCADRegression SlopeRegression SparseGroupLasso WeightedLasso",
@@ -49,5 +47,4 @@ def __getattr__(name: str) -> Any:
     """An estimator, from its module."""
     if name not in WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with uncollected():  # scikit-learn and numba
-        return getattr(import_module(WHERE[name]), name)
+    return getattr(import_module(WHERE[name]), name)
