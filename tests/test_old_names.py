@@ -5,9 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
-from cyclade import L1, certificate, minimize, squared_distance
 from cyclade.linear import path, penalties, solve
-from cyclade.regularisers import per_block
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 5))
@@ -50,20 +48,3 @@ def test_an_old_attribute_warns_and_gives_the_same(owner, old, new):
     with pytest.warns(DeprecationWarning, match=rf"{old} is now called {new};"):
         before = getattr(owner, old)
     assert before is getattr(owner, new)
-
-
-def test_what_minimize_returns_has_its_old_names_too():
-    res = minimize(lambda x: (x @ x) / 2, np.ones(3), jac=lambda x: x)
-    for old, new in (("certificate", "squared_distance"), ("certificate_kind", "distance_kind")):
-        with pytest.warns(DeprecationWarning, match=f"Result: {old} is now called {new};"):
-            assert getattr(res, old) == getattr(res, new)
-    with pytest.warns(DeprecationWarning, match="history: certificate is now called") as seen:
-        assert res.history["certificate"] is res.history["squared_distance"]
-    assert seen[0].filename == __file__
-    with pytest.raises(KeyError, match="sertificate"):
-        res.history["sertificate"]
-    parts = [np.array([0.0, 1.0])], [np.array([0.5, -0.9])], per_block(L1(1.0), 1), lambda j: 2.0
-    with pytest.warns(DeprecationWarning, match="certificate is now called squared_distance"):
-        assert certificate(*parts) == squared_distance(*parts)
-    with pytest.warns(DeprecationWarning, match="axes is now called ax"):
-        assert len(res.plot(axes=None)) == 2

@@ -136,6 +136,6 @@ def test_every_product_with_a_hessian_is_watched() -> None:
     )  # fmt: skip
     watched: list[float] = []
     steps = Searched(2, scaled=[0])
-    steps.look(at_x0, watched.append)
+    steps.prepare(at_x0, watched.append)
     assert len(watched) == ROUNDS * PROBES + 2  # D_0, and a first guess for each block
     assert steps.beta[1] == pytest.approx(3.0)

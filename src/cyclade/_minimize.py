@@ -29,7 +29,7 @@ from cyclade.run.runner import Carried, Runner, Setup
 from cyclade.run.stopping import Bar, Best, Rule, Seen, Stop, as_rule
 from cyclade.sampling.orders import Order, OrderName, as_order
 from cyclade.sampling.samplers import ALL, Sample, Sampler
-from cyclade.steps import Eta, Fixed, RunSteps, Steps
+from cyclade.steps import Eta, Fixed, Rated, Steps
 from cyclade.steps.expected import Estimated, estimated_steps
 from cyclade.steps.matrix import in_matrix_norms
 from cyclade.steps.searched import Searched, rate_and_large
@@ -274,7 +274,7 @@ def _setup(
     own_eta = chosen.eta is None or by_theory
     guarded = not chosen.deterministic and own_eta and not hasattr(L, "at")
     reg: Any = regs
-    steps: RunSteps
+    steps: Rated
     if block_min is not None:
         steps, reg = Fixed(ones), BlockMinimiser(block_min, regs)
     elif searches(chosen):
@@ -329,7 +329,7 @@ def _estimate(
                 n, sample = sampler.source.n, setup.evaluation_sample
                 if math.isfinite(n):
                     sample = steps.first_sample(int(n), rng)
-                steps.look(setup.oracle.sweep(x.copy(), sample), watch)
+                steps.prepare(setup.oracle.sweep(x.copy(), sample), watch)
             else:
                 setup.steps = estimated_steps(setup.oracle, x, sampler, rng, watch)
     except TimeoutError as error:

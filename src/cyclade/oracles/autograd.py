@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from cyclade._arrays import Array, kind
@@ -34,22 +36,17 @@ class Autograd(OneFunction):
 
     def grad(self, at: CallableSweep, j: int) -> Array:
         """∇^j f_S."""
-        import torch
-
-        with torch.inference_mode(False), torch.enable_grad():
+        with _differentiable():
             u, loss = self._graph(at, j)
-            if not loss.requires_grad:  # f does not see this block
-                if at.x.layout.m == 1:
-                    raise ValueError(NO_GRAPH)
-                return torch.zeros_like(u)
-            (gj,) = torch.autograd.grad(loss, u, allow_unused=True)
-        return torch.zeros_like(u) if gj is None else gj
+            if not loss.requires_grad and at.x.layout.m == 1:  # else f does not see this block
+                raise ValueError(NO_GRAPH)
+            return _derivative(loss, u)
 
     def gradient(self, at: CallableSweep) -> list[Array]:
         """∇f_S, in one backward pass."""
         import torch
 
-        with torch.inference_mode(False), torch.enable_grad():
+        with _differentiable():
             self.calls.nfev += 1
             self.calls.njev += 1
             leaves = [a.detach().requires_grad_() for a in at.x.leaves]
@@ -62,17 +59,9 @@ class Autograd(OneFunction):
 
     def hvp(self, at: CallableSweep, j: int, v: Array) -> Array:
         """∇²_jj f_S v by differentiating ⟨∇^j f_S, v⟩."""
-        import torch
-
-        with torch.inference_mode(False), torch.enable_grad():
+        with _differentiable():
             u, loss = self._graph(at, j)
-            if not loss.requires_grad:
-                return torch.zeros_like(u)
-            (gj,) = torch.autograd.grad(loss, u, create_graph=True, allow_unused=True)
-            if gj is None or not gj.requires_grad:  # f is linear (or constant) in this block
-                return torch.zeros_like(u)
-            (hv,) = torch.autograd.grad((gj * v).sum(), u, allow_unused=True)
-        return torch.zeros_like(u) if hv is None else hv.detach()
+            return _derivative((_derivative(loss, u, create_graph=True) * v).sum(), u).detach()
 
     def _graph(self, at: CallableSweep, j: int) -> tuple[Array, Array]:
         """Block j as a variable, and f_S as a function of it alone."""
@@ -83,6 +72,24 @@ class Autograd(OneFunction):
         leaves = [layout.copy(a) if s else a for a, s in zip(x.leaves, layout.shared, strict=True)]
         layout.slots[j].write(leaves, u)
         return u, _scalar(self.fun(_assembled(x, leaves), *at.rows(self._short)))
+
+
+@contextmanager
+def _differentiable() -> Iterator[None]:
+    import torch
+
+    with torch.inference_mode(False), torch.enable_grad():
+        yield
+
+
+def _derivative(y: Array, u: Array, create_graph: bool = False) -> Array:
+    """dy/du, zero where y does not see u."""
+    import torch
+
+    found = None
+    if y.requires_grad:
+        (found,) = torch.autograd.grad(y, u, create_graph=create_graph, allow_unused=True)
+    return torch.zeros_like(u) if found is None else found
 
 
 def _assembled(x: Point, leaves: list[Array]) -> Any:

@@ -37,7 +37,7 @@ class RowSearch(Searched):
     every = 1
     slow = Rated.slow  # compiled cycles do not ask large samples
 
-    def prepare(self, at_x0: Any) -> None:
+    def prepare(self, at_x0: Any, watch: Any = None) -> None:
         """Measure the columns on the rows of the sweep at x_0."""
         rows, p = at_x0.rows, self.features.p
         some, first, second, fourth = rows.moments()

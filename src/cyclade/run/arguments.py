@@ -49,7 +49,7 @@ from cyclade.run.stopping import BeforeRefreshes, EveryCycles, EverySamples, Lim
 from cyclade.sampling.orders import Order
 from cyclade.sampling.samplers import ALL, FiniteSum, Sample, Source, Stream
 from cyclade.steps.backtracking import Backtracking
-from cyclade.steps.base import RunSteps
+from cyclade.steps.base import Rated
 from cyclade.steps.curvature import Curvature
 from cyclade.steps.fixed import Fixed
 from cyclade.steps.matrix import InMatrixNorm, Matrix
@@ -457,7 +457,7 @@ def as_steps(
     x0: Point,
     deterministic: bool,
     shrink_every: int = 1,
-) -> RunSteps:
+) -> Rated:
     """The steps for `layout`; Λ may be given for the blocks of `user_layout`, which it merges.
 
     For a method that samples, ``L=None`` and ``L="estimate"`` are made from component-wise

@@ -42,7 +42,7 @@ from cyclade.run.stopping import (
 )
 from cyclade.sampling.orders import Order
 from cyclade.sampling.samplers import Full, Sample, Sampler, StreamEnded
-from cyclade.steps import LineSearchError, RunSteps
+from cyclade.steps import LineSearchError, Rated
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Setup:
 
     oracle: Counting
     reg: Any
-    steps: RunSteps
+    steps: Rated
     sampler: Sampler
     order: Order
     evaluation_sample: Sample  # None: F is never evaluated

@@ -49,15 +49,6 @@ class Sampler(Protocol):
         """How many terms `sample` has."""
 
 
-class Batched(Sampler, Protocol):
-    """A sampler of batches; where there is one size only, b' = b and p = 1."""
-
-    source: Source
-    b: int
-    b_small: int
-    p: float
-
-
 class Source(Protocol):
     """Where samples of a given size come from: n terms, or a stream."""
 

@@ -41,28 +41,6 @@ class Steps(Protocol):
         """Take up what `memory` gave."""
 
 
-class RunSteps(Steps, Protocol):
-    """Steps that a `Runner` takes; `Rated` has all of it but `at`, `current` and `metric`."""
-
-    rate: float
-    """η in the cycle under way."""
-
-    blocks: int | None
-    """How many blocks it is for; None if for any number."""
-
-    measured: bool
-    """Whether `metric` is the curvature of f, so that certificates need no second look at it."""
-
-    remark: str
-    """What a run's message should say of the steps, such as why they are very small."""
-
-    why_short: str
-    """The likely reason, where steps turn out to be far too short."""
-
-    def slow(self, now: Any, g: Any, reg: Any) -> None:
-        """F rose: take smaller steps from `now`, a sweep on a large sample, with its gradient."""
-
-
 class LineSearchError(RuntimeError):
     """No step can be taken: the gradient contradicts f, or F is not finite there."""
 
@@ -72,13 +50,17 @@ class LineSearchError(RuntimeError):
         self.block = block  # where it was found, for the name that the user gave it
 
 
-class Rated:
-    """The learning rate of steps: η_k of a schedule, times what `slow` made of it."""
+class Rated(Steps):
+    """What all steps of a run share: the learning rate, η_k of a schedule times what `slow` left.
 
-    blocks: int | None = None
-    measured = False
-    remark = ""
-    why_short = "of the L that was given"
+    A kind of steps has `metric` at least; where the step is not η Λ_j^{−1}, `current` too, and `at`
+    where it looks at the point.
+    """
+
+    blocks: int | None = None  # how many it is for; None: any number
+    measured = False  # whether `metric` is the curvature of f: certificates need no second look
+    remark = ""  # what a run's message should say of the steps, such as why they are very small
+    why_short = "of the L that was given"  # the likely reason, where steps are far too short
     learnt: tuple[str, ...] = ()  # attributes that a run which is resumed takes over
 
     def __init__(self, eta: Eta) -> None:
@@ -86,12 +68,20 @@ class Rated:
         self.slowed = 1.0  # halved by `slow` each time a run retreats
         self.rate = math.nan  # η in the cycle under way
 
+    def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, Any]:
+        """g^j and η Λ_j^{−1}."""
+        return gj, self.current(j)
+
+    def current(self, j: int) -> Any:
+        """η Λ_j^{−1}."""
+        return self.rate / self.metric(j)
+
     def begin(self, k: int) -> None:
         """Take η_k."""
         self.rate = self.slowed * self.eta(k)
 
     def slow(self, now: Any, g: Any, reg: Any) -> None:
-        """Halve η from the next cycle on."""
+        """F rose: halve η from the next cycle on; `now` is a sweep on a large sample."""
         self.slowed *= 0.5
 
     def prepare(self, at_x0: Any) -> None:
@@ -109,10 +99,8 @@ class Rated:
 
 def as_schedule(eta: Any) -> Callable[[int], float]:
     """A function k → η from a positive number or a function."""
-    if callable(eta):
-        return lambda k: _positive_eta(eta(k))
-    constant = _positive_eta(eta)
-    return lambda k: constant
+    constant = 0.0 if callable(eta) else _positive_eta(eta)
+    return lambda k: constant or _positive_eta(eta(k))
 
 
 def _positive_eta(eta: Any) -> float:

@@ -52,10 +52,6 @@ class Curvature(Rated):
         if self.every is not None and k > 0 and k % self.every == 0:
             self.due = [True] * len(self.due)
 
-    def current(self, j: int) -> float:
-        """η / L_j."""
-        return self.rate / self.L[j]
-
     def metric(self, j: int) -> float:
         """L_j."""
         return self.L[j]

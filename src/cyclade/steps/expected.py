@@ -16,7 +16,7 @@ import numpy as np
 
 from cyclade._arrays import Array, norm2, random_like, rounding_unit
 from cyclade.blocks import Point
-from cyclade.sampling.samplers import Batched, Sample, Source, StreamEnded
+from cyclade.sampling.samplers import Minibatch, Sample, Source, StreamEnded
 from cyclade.steps.base import as_schedule
 from cyclade.steps.fixed import Fixed
 from cyclade.theory import max_eta
@@ -64,7 +64,7 @@ class Estimated(Fixed):
 
 
 def estimated_steps(
-    oracle: Any, x: Point, sampler: Batched, rng: np.random.Generator, watch: Watch
+    oracle: Any, x: Point, sampler: Minibatch, rng: np.random.Generator, watch: Watch
 ) -> Estimated:
     """Λ_j from component-wise smoothness at x, and the largest η that Theorem 2 allows with it.
 

@@ -39,21 +39,16 @@ class Fixed(Rated):
         for j, entry in enumerate(self.Lambda):
             _check(entry, j)
         self._steps: list[Any] = []
-        self._made_for = math.nan  # the rate that `_steps` were made with
 
     def begin(self, k: int) -> None:
         """Scale the steps by η_k, if it changed."""
+        before = self.rate
         super().begin(k)
-        if self.rate != self._made_for:
-            self._made_for = self.rate
+        if self.rate != before:
             self._steps = [self.rate / Lambda for Lambda in self.Lambda]
             for j, step in enumerate(self._steps):
                 if isinstance(step, float) and not 0 < step < math.inf:
                     raise ValueError(f"eta / L[{j}] = {step} is no step: eta or L is out of range")
-
-    def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, Any]:
-        """g^j and η Λ_j^{−1}."""
-        return gj, self._steps[j]
 
     def current(self, j: int) -> Any:
         """η Λ_j^{−1}."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -102,20 +103,16 @@ class Searched(Rated):
         fair = n // (40 * max(len(self.scaled), 1))
         return FiniteSum(n).take(min(n, max(64, min(fair, 1024))), rng)
 
-    def prepare(self, at_x0: Any) -> None:
-        """As `look`, with nobody watching."""
-        self.look(at_x0, lambda samples: None)
-
-    def look(self, at_x0: Any, watch: Callable[[float], None]) -> None:
+    def prepare(self, at_x0: Any, watch: Callable[[float], None] = lambda samples: None) -> None:
         """D_j and first guesses of β_j, on the sample of the sweep; `watch` counts products."""
+
+        def product(j: int, v: Array) -> Array:
+            watch(0.0)
+            return at_x0.hvp(j, v)
+
         for j in range(len(self.beta)):
             if j in self.scaled:
-
-                def product(v: Array, j: int = j) -> Array:
-                    watch(0.0)
-                    return at_x0.hvp(j, v)
-
-                self.D[j] = equilibrate(product, at_x0.get(j))
+                self.D[j] = equilibrate(partial(product, j), at_x0.get(j))
             watch(0.0)
             self.beta[j] = self._first(j, at_x0, at_x0.get(j))
 
@@ -168,10 +165,6 @@ class Searched(Rated):
         short = 1e-4 * (1.0 + math.sqrt(norm2(xj))) / math.sqrt(size)
         bend = now.bend(j, xj - short * way)[0] / (short * short * norm2(way, self.D[j]))
         return bend if 0.0 < bend < math.inf else 1.0
-
-    def current(self, j: int) -> Any:
-        """η Λ_j^{−1}."""
-        return self.rate / (self.beta[j] * self.D[j])
 
     def metric(self, j: int) -> Any:
         """Λ_j."""
