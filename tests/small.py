@@ -57,6 +57,31 @@ class Logistic:
         return [float(np.linalg.norm(self.A[:, j], 2) ** 2 / (4 * self.n) + 0.2) for j in index]
 
 
+def squares(n: int, d: int, seed: int = 0, weight: float | None = None) -> tuple[Any, Any]:
+    """½ Σ (a_i·x − y_i)² times `weight` (default: the mean over the rows), and its gradient."""
+    rng = np.random.default_rng(seed)
+    A, y = rng.standard_normal((n, d)), rng.standard_normal(n)
+
+    def per_row(idx: Any) -> float:
+        return 1.0 / len(y[idx]) if weight is None else weight
+
+    def fun(x: Any, idx: Any = slice(None)) -> float:
+        return float(0.5 * per_row(idx) * np.sum((A[idx] @ x - y[idx]) ** 2))
+
+    def jac(x: Any, idx: Any = slice(None)) -> Any:
+        return per_row(idx) * (A[idx].T @ (A[idx] @ x - y[idx]))
+
+    return fun, jac
+
+
+def bowl(scale: Any = 1.0, centre: Any = 0.0) -> dict[str, Any]:
+    """½ Σ scale (x − centre)², as arguments of `minimize`."""
+    return {
+        "fun": lambda x, *_: 0.5 * float(np.sum(scale * (x - centre) ** 2)),
+        "jac": lambda x, *_: scale * (x - centre),
+    }
+
+
 def blocks_of(d: int, m: int) -> list[Any]:
     return [np.asarray(part) for part in np.array_split(np.arange(d), m)]
 

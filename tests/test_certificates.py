@@ -8,50 +8,37 @@ import numpy as np
 import pytest
 
 from cyclade import L0, L1, Box, LHalf, NonNegative, Regulariser, minimize
+from small import bowl, squares
+
+SCALE = np.array([1.0, 4.0, 9.0])
+CHECK_JAC = "Check that jac is the gradient of fun"
 
 
-def quadratic(**options: Any) -> Any:
-    H = np.diag([1.0, 4.0, 9.0])
-    return minimize(
-        lambda x: 0.5 * float((x - 3) @ H @ (x - 3)), np.zeros(3),
-        jac=lambda x: H @ (x - 3), **options,
-    )  # fmt: skip
+def quadratic(x0: float = 0.0, **options: Any) -> Any:
+    return minimize(x0=np.full(3, x0), **bowl(SCALE, 3.0), **options)
 
 
 @pytest.mark.parametrize("L", [1e13, [np.full(3, 1e13)]], ids=["number", "diagonal"])
-def test_an_inflated_Lambda_certifies_nothing(L: Any) -> None:
+def test_an_inflated_Lambda_certifies_nothing_but_a_truly_stationary_point(L: Any) -> None:
     res = quadratic(L=L, max_cycles=30)
     assert not res.success
     assert "times the curvature of f" in res.message
     assert res.dist > 1.0
-
-
-def test_an_inflated_Lambda_with_a_truly_stationary_point_is_a_success() -> None:
-    H = np.diag([1.0, 4.0, 9.0])
-    res = minimize(
-        lambda x: 0.5 * float((x - 3) @ H @ (x - 3)), np.full(3, 3.0), jac=lambda x: H @ (x - 3),
-        L=1e13,
-    )  # fmt: skip
-    assert res.success
+    assert quadratic(3.0, L=L).success
 
 
 def test_the_three_figures() -> None:
     res = quadratic(L=9.0, max_cycles=25, tol=None)
-    gradient = np.array([1.0, 4.0, 9.0]) * (res.x - 3)
-    assert res.dist == pytest.approx(np.linalg.norm(gradient))
-    assert res.squared_distance == pytest.approx(np.linalg.norm(gradient) ** 2 / 9)
-    at_x0 = np.linalg.norm([3.0, 12.0, 27.0])
-    assert res.relative == pytest.approx(np.linalg.norm(gradient) / at_x0)
+    length = np.linalg.norm(SCALE * (res.x - 3))
+    assert res.dist == pytest.approx(length)
+    assert res.squared_distance == pytest.approx(length**2 / 9)
+    assert res.relative == pytest.approx(length / np.linalg.norm(3 * SCALE))
     assert res.history["dist"][-1] == res.dist
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
 def test_rtol_does_not_depend_on_units(scale: float) -> None:
-    H = scale * np.diag([1.0, 4.0, 9.0])
-    res = minimize(
-        lambda x: 0.5 * float((x - 3) @ H @ (x - 3)), np.zeros(3), jac=lambda x: H @ (x - 3),
-        tol=None, rtol=1e-6,
-    )  # fmt: skip
+    res = minimize(x0=np.zeros(3), **bowl(scale * SCALE, 3.0), tol=None, rtol=1e-6)
     assert res.success
     assert "rtol" in res.message
     assert res.relative <= 1e-6
@@ -59,20 +46,15 @@ def test_rtol_does_not_depend_on_units(scale: float) -> None:
 
 
 def test_a_block_on_which_f_is_flat_does_not_stand_in_the_way() -> None:
-    res = minimize(
-        lambda x: 0.5 * float((x[0] - 1) ** 2), np.zeros(2),
-        jac=lambda x: np.array([x[0] - 1, 0.0]), blocks="coordinates", L=[1.0, 1.0], reg=L1(0.1),
-    )  # fmt: skip
+    problem = bowl(np.array([1.0, 0.0]), 1.0)
+    res = minimize(x0=np.zeros(2), blocks="coordinates", L=[1.0, 1.0], reg=L1(0.1), **problem)
     assert res.success
     np.testing.assert_allclose(res.x, [0.9, 0.0], atol=1e-6)
 
 
 def test_a_tolerance_below_rounding_ends_with_a_telling_message() -> None:
-    A = np.random.default_rng(0).standard_normal((30, 5))
-    res = minimize(
-        lambda x: 0.5 * float(np.sum((A @ x - 1) ** 2)), np.zeros(5),
-        jac=lambda x: A.T @ (A @ x - 1), tol=1e-300, max_cycles=1000,
-    )  # fmt: skip
+    fun, jac = squares(30, 5, weight=2.0)
+    res = minimize(fun, np.zeros(5), jac=jac, tol=1e-300, max_cycles=1000)
     assert not res.success
     assert "before the tolerance" in res.message
     assert res.dist < 1e-10
@@ -81,14 +63,13 @@ def test_a_tolerance_below_rounding_ends_with_a_telling_message() -> None:
 @pytest.mark.parametrize("asked", [{"rtol": 1e-6, "tol": None}, {"tol": float("inf")}], ids=str)
 def test_a_start_outside_the_domain_is_no_success(asked: Any) -> None:
     """F is infinite there: a distance of infinity is no measure for those that follow."""
-    res = minimize(
-        lambda x: 0.5 * float(np.sum((x - 0.3) ** 2)), np.full(3, 5.0), jac=lambda x: x - 0.3,
-        reg=Box(0.0, 1.0), **asked,
-    )  # fmt: skip
+    res = minimize(x0=np.full(3, 5.0), **bowl(1.0, 0.3), reg=Box(0.0, 1.0), **asked)
     assert res.success
     assert res.cycles > 0
     assert np.isfinite([res.fun, res.relative]).all()
     assert ((res.x >= 0) & (res.x <= 1)).all()
+    here = minimize(x0=np.array([-1.0, 2.0]), **bowl(), reg=NonNegative(), max_cycles=0)
+    assert (here.success, here.dist) == (False, np.inf)
 
 
 @pytest.mark.parametrize("tol", [1e308, float("inf")])
@@ -101,20 +82,9 @@ def test_a_huge_tolerance_is_met_at_once(tol: float) -> None:
 @pytest.mark.parametrize("reg", [L0(0.1), LHalf(0.1)], ids=repr)
 def test_a_zero_that_a_nonconvex_prox_would_leave_is_no_success(reg: Any) -> None:
     """Zero is in the limiting subdifferential of l0 at every zero: that alone is no minimum."""
-    res = minimize(
-        lambda x: 0.5 * float(np.sum((x - 3) ** 2)), np.zeros(3), jac=lambda x: x - 3, reg=reg
-    )
+    res = minimize(x0=np.zeros(3), **bowl(1.0, 3.0), reg=reg)
     assert res.success
     assert (res.x > 2.5).all()
-
-
-def test_an_infeasible_start_is_no_success() -> None:
-    res = minimize(
-        lambda x: 0.5 * float(x @ x), np.array([-1.0, 2.0]), jac=lambda x: x, reg=NonNegative(),
-        max_cycles=0,
-    )  # fmt: skip
-    assert not res.success
-    assert res.dist == np.inf
 
 
 @pytest.mark.parametrize(
@@ -122,35 +92,26 @@ def test_an_infeasible_start_is_no_success() -> None:
 )
 @pytest.mark.parametrize("factor", [0.0, -1.0])
 def test_a_wrong_gradient_is_no_success_of_any_kind(asked: Any, factor: float) -> None:
-    """It used to succeed at F = 2: "still"."""
-    res = minimize(
-        lambda x: float(x @ x), np.ones(2), jac=lambda x: 2 * factor * x,
-        **{"tol": None, "max_cycles": 100, **asked},
-    )  # fmt: skip
+    problem = bowl(2.0) | {"jac": lambda x: 2 * factor * x}
+    res = minimize(x0=np.ones(2), **{"tol": None, "max_cycles": 100, **problem, **asked})
     assert not res.success
-    assert "Check that jac is the gradient of fun" in res.message, res.message
+    assert CHECK_JAC in res.message, res.message
 
 
 @pytest.mark.parametrize("asked", [{"L": 1e14, "change_tol": 1e-6}, {"L": 1e20}], ids=str)
 def test_small_steps_of_a_huge_Lambda_are_no_success(asked: Any) -> None:
-    res = minimize(
-        lambda x: float(x @ x), np.ones(2), jac=lambda x: 2 * x, tol=None, max_cycles=50, **asked
-    )
+    res = minimize(x0=np.ones(2), **bowl(2.0), tol=None, max_cycles=50, **asked)
     assert not res.success
     assert "times the curvature of f" in res.message
 
 
 @pytest.mark.parametrize("method", ["VRO-CCD", "SCCD", "PAGE", "VR-CCD", "SGD"])
 def test_a_sampling_method_that_diverges_names_a_wrong_gradient(method: str) -> None:
-    rng = np.random.default_rng(0)
-    A, y = rng.standard_normal((50, 6)), rng.standard_normal(50)
-    res = minimize(
-        lambda x, i: 0.5 * float(np.mean((A[i] @ x - y[i]) ** 2)), np.ones(6), n=50, blocks=2,
-        jac=lambda x, i: -A[i].T @ (A[i] @ x - y[i]) / len(i), method=method,
-    )  # fmt: skip
+    fun, jac = squares(50, 6)
+    res = minimize(fun, np.ones(6), n=50, blocks=2, jac=lambda x, i: -jac(x, i), method=method)
     assert not res.success
     assert "diverged" in res.message
-    assert "Check that jac is the gradient of fun" in res.message
+    assert CHECK_JAC in res.message
 
 
 class Absolute(Regulariser):
@@ -184,17 +145,16 @@ class Absolute(Regulariser):
 def test_a_users_regulariser_must_agree_with_itself(
     method: str, factor: float, claims: bool, words: str
 ) -> None:
-    rng = np.random.default_rng(0)
-    A, y = rng.standard_normal((60, 12)), rng.standard_normal(60)
+    fun, jac = squares(60, 12)
+
+    def parts(x: Any, i: Any = slice(None)) -> Any:
+        g = jac(x["W"] - x["b"], i)
+        return {"W": g, "b": -g}
+
     res = minimize(
-        lambda x, i=slice(None): float(0.5 * np.mean((A[i] @ (x["W"] - x["b"]) - y[i]) ** 2)),
-        {"W": np.zeros(12), "b": np.full(12, 0.1)},
-        jac=lambda x, i=slice(None): {
-            name: sign * A[i].T @ (A[i] @ (x["W"] - x["b"]) - y[i]) / len(y[i])
-            for name, sign in (("W", 1), ("b", -1))
-        },
-        reg={"W": Absolute(0.1, factor, claims), "b": L1(1.0)}, n=60, method=method,
-        max_cycles=400,
+        lambda x, i=slice(None): fun(x["W"] - x["b"], i),
+        {"W": np.zeros(12), "b": np.full(12, 0.1)}, jac=parts, n=60, method=method,
+        reg={"W": Absolute(0.1, factor, claims), "b": L1(1.0)}, max_cycles=400,
     )  # fmt: skip
     assert res.success == (words == ""), res.message
     assert words in res.message
@@ -203,13 +163,16 @@ def test_a_users_regulariser_must_agree_with_itself(
 
 
 @pytest.mark.parametrize("method", ["P-CCD", "PAGE"])
-def test_a_regulariser_of_many_blocks_and_of_a_number_is_asked(method: Any) -> None:
-    for x0, blocks in ((np.ones(400), "coordinates"), (np.ones(()), None)):
-        for factor in (1.0, 0.5):
-            res = minimize(
-                lambda x, i=None: 0.5 * float(np.sum((x - 2.0) ** 2)), x0,
-                jac=lambda x, i=None: x - 2.0, blocks=blocks, n=9, method=method, L=1.0, eta=1.0,
-                reg=Absolute(0.5, factor, claims=factor < 1.0),
-            )  # fmt: skip
-            assert res.success == (factor == 1.0), res.message
-            assert res.success or "the regulariser of block '" in res.message
+@pytest.mark.parametrize("factor", [1.0, 0.5])
+@pytest.mark.parametrize(
+    ("x0", "blocks"), [(np.ones(400), "coordinates"), (np.ones(()), None)], ids=["400", "1"]
+)
+def test_a_regulariser_of_many_blocks_and_of_a_number_is_asked(
+    x0: Any, blocks: Any, factor: float, method: Any
+) -> None:
+    res = minimize(
+        x0=x0, **bowl(1.0, 2.0), blocks=blocks, n=9, method=method, L=1.0, eta=1.0,
+        reg=Absolute(0.5, factor, claims=factor < 1.0),
+    )  # fmt: skip
+    assert res.success == (factor == 1.0), res.message
+    assert res.success or "the regulariser of block '" in res.message

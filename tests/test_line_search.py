@@ -10,6 +10,7 @@ import torch
 
 from cyclade import L1, Backtracking, minimize
 from cyclade.certificates import noise_along, slope_along
+from small import bowl, squares
 from suite import CASES, Case
 
 BLAME = "the gradient"
@@ -48,11 +49,10 @@ def test_float32_gradients_of_torch_are_not_blamed(seed: int, loss: str) -> None
 @pytest.mark.parametrize("constant", [0.0, 1.0, 1e6])
 @pytest.mark.parametrize("tol", [1e-6, 1e-9, 1e-12, 0.0])
 def test_a_constant_that_hides_the_values_is_no_contradiction(constant: float, tol: float) -> None:
-    rng = np.random.default_rng(1)
-    A, y = rng.standard_normal((40, 12)), rng.standard_normal(40)
+    fun, jac = squares(40, 12, 1, weight=1.0)
     res = minimize(
-        lambda x: 0.5 * np.sum((A @ x - y) ** 2) + constant, np.zeros(12),
-        jac=lambda x: A.T @ (A @ x - y), blocks=3, reg=L1(0.5), tol=tol, max_cycles=2000,
+        lambda x: fun(x) + constant, np.zeros(12), jac=jac, blocks=3, reg=L1(0.5), tol=tol,
+        max_cycles=2000,
     )  # fmt: skip
     assert BLAME not in res.message, res.message
     assert res.dist < 1e-3
@@ -82,23 +82,21 @@ def wrong(how: str, jac: Any) -> Any:
 @pytest.mark.parametrize("blocks", [None, 3])
 def test_a_gradient_of_the_wrong_length_is_caught(scale: float, blocks: int | None) -> None:
     """Steps of a line search may pass with it: then the end of the run tells."""
-    rng = np.random.default_rng(3)
-    A, y = rng.standard_normal((40, 12)), rng.standard_normal(40)
+    fun, jac = squares(40, 12, 3, weight=1.0)
     res = minimize(
-        lambda x: float(0.5 * np.sum((A @ x - y) ** 2)), np.zeros(12), blocks=blocks, reg=L1(1.0),
-        jac=lambda x: scale * (A.T @ (A @ x - y)), max_cycles=200,
-    )  # fmt: skip
+        fun, np.zeros(12), jac=lambda x: scale * jac(x), blocks=blocks, reg=L1(1.0), max_cycles=200
+    )
     assert not res.success
     assert "Check that jac is the gradient of fun" in res.message, res.message
 
 
 def smooth(loss: str, seed: int) -> tuple[Any, Any, float]:
     """A function, its gradient, and a weight of l1 that leaves some entries."""
+    if loss == "squares":
+        return *squares(60, 12, seed), 0.05
     rng = np.random.default_rng(seed)
     A, y = rng.standard_normal((60, 12)), rng.standard_normal(60)
     B = np.sign(y)[:, None] * A
-    if loss == "squares":
-        return lambda x: 0.5 * np.mean((A @ x - y) ** 2), lambda x: A.T @ (A @ x - y) / 60, 0.05
     logistic = lambda x: np.mean(np.logaddexp(0, -B @ x))  # noqa: E731
     return logistic, lambda x: -B.T @ (1 / (1 + np.exp(B @ x))) / 60, 0.02
 
@@ -122,16 +120,8 @@ def test_one_block_one_percent_off_is_caught(
 @pytest.mark.parametrize("start", ["zeros", "far", "near the minimum"])
 @pytest.mark.parametrize("options", [{}, {"blocks": 3}, {"blocks": 3, "L": 60.0}], ids=str)
 def test_a_wrong_gradient_is_caught(how: str, start: str, options: dict[str, Any]) -> None:
-    rng = np.random.default_rng(3)
-    A, y = rng.standard_normal((40, 12)), rng.standard_normal(40)
-
-    def fun(x: Any) -> float:
-        return float(0.5 * np.sum((A @ x - y) ** 2))
-
-    def jac(x: Any) -> Any:
-        return A.T @ (A @ x - y)
-
-    least = np.linalg.lstsq(A, y)[0]
+    fun, jac = squares(40, 12, 3, weight=1.0)
+    least = minimize(fun, np.zeros(12), jac=jac, tol=1e-9).x
     x0 = {"zeros": np.zeros(12), "far": np.full(12, 50.0), "near the minimum": least + 1e-3}[start]
     settings: dict[str, Any] = {"jac": wrong(how, jac), "reg": L1(1.0), "max_cycles": 3000}
     res = minimize(fun, x0, **settings, **options)
@@ -156,20 +146,17 @@ def test_a_function_that_ends_is_not_stationary_at_its_edge() -> None:
 
 def test_the_certificate_is_measured_with_curvature_that_was_seen() -> None:
     """However large L_j a search leaves behind, the metric stays at the curvature of f."""
+    problem = bowl(np.arange(1.0, 5.0))
     res = minimize(
-        lambda x: 0.5 * float(x @ (np.arange(1.0, 5.0) * x)) + 1e5, np.ones(4),
-        jac=lambda x: np.arange(1.0, 5.0) * x, tol=0.0, max_cycles=300,
-    )  # fmt: skip
+        lambda x: problem["fun"](x) + 1e5, np.ones(4), jac=problem["jac"], tol=0.0, max_cycles=300
+    )
     assert all(L <= 4.0 * 1.001 for L in res.Lambda)
 
 
 def test_half_the_curvature_is_not_accepted() -> None:
     """f is quadratic with curvature 8: a step passes with L = 8 and not with L = 4."""
     steps = Backtracking([4.0], shrink=1.0)
-    res = minimize(
-        lambda x: 4.0 * float(x @ x), np.array([1.0, -2.0]), jac=lambda x: 8.0 * x, L=steps,
-        max_cycles=1, tol=None,
-    )  # fmt: skip
+    res = minimize(x0=np.array([1.0, -2.0]), **bowl(8.0), L=steps, max_cycles=1, tol=None)
     assert res.Lambda[0] == pytest.approx(8.0)
     np.testing.assert_allclose(res.x, 0.0, atol=1e-12)
 
@@ -190,11 +177,10 @@ def test_slopes_by_differences_know_their_error() -> None:
 def test_noisy_values_are_believed_less_not_blamed() -> None:
     """Values with an error of 1e-9, as a simulator or an iterative solver inside fun gives them."""
     rng = np.random.default_rng(4)
-    A, y = rng.standard_normal((30, 6)), rng.standard_normal(30)
+    fun, jac = squares(30, 6, 4)
     res = minimize(
-        lambda x: float(0.5 * np.mean((A @ x - y) ** 2) + 1e-9 * rng.standard_normal()),
-        np.zeros(6), jac=lambda x: A.T @ (A @ x - y) / 30, blocks=2, tol=1e-8,
-    )  # fmt: skip
+        lambda x: fun(x) + 1e-9 * rng.standard_normal(), np.zeros(6), jac=jac, blocks=2, tol=1e-8
+    )
     assert BLAME not in res.message
     assert res.dist < 1e-5
     assert 1e-10 < res.state.steps["noise"] < 1e-7
@@ -288,16 +274,10 @@ def test_a_stop_beside_the_kinks_of_absolute_values_is_no_success() -> None:
 
 @pytest.mark.parametrize("L", [None, 60.0])
 def test_a_gradient_that_turns_nan_ends_the_run_by_name(L: Any) -> None:
-    rng = np.random.default_rng(0)
-    A, y, calls = rng.standard_normal((50, 6)), rng.standard_normal(50), iter(range(10**6))
-
-    def fun(x: Any) -> float:
-        return 0.5 * float(np.sum((A @ x - y) ** 2))
-
+    (fun, jac), calls = squares(50, 6, weight=1.0), iter(range(10**6))
     res = minimize(
-        fun, np.ones(6), blocks=2, L=L,
-        jac=lambda x: A.T @ (A @ x - y) * (np.nan if next(calls) > 12 else 1.0),
-    )  # fmt: skip
+        fun, np.ones(6), blocks=2, L=L, jac=lambda x: jac(x) * (np.nan if next(calls) > 12 else 1.0)
+    )
     assert not res.success
     assert "the gradient of fun turned NaN or infinite" in res.message
     assert res.fun == fun(res.x) <= fun(np.ones(6))
@@ -305,13 +285,9 @@ def test_a_gradient_that_turns_nan_ends_the_run_by_name(L: Any) -> None:
 
 
 def test_the_wrong_block_among_many_is_named() -> None:
-    share = np.where(np.arange(80) == 37, 2.0, 1.0)
-    options: dict[str, Any] = {"jac": lambda x: share * x, "blocks": "coordinates", "L": 1.0}
+    wrong = bowl() | {"jac": lambda x: np.where(np.arange(80) == 37, 2.0, 1.0) * x}
     with pytest.raises(ValueError, match="at x0, along a random direction of block '37' f"):
-        minimize(lambda x: 0.5 * float(x @ x), np.ones(80), check_grad=True, **options)
-
-
-def test_a_wrong_gradient_is_named_with_its_array() -> None:
+        minimize(x0=np.ones(80), check_grad=True, blocks="coordinates", L=1.0, **wrong)
     found = minimize(
         lambda x: 0.5 * float(x["W"] @ x["W"] + x["H"] @ x["H"]),
         {"W": np.ones(2), "H": np.ones(2)},

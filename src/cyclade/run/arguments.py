@@ -70,7 +70,7 @@ def as_source(n: Any, stream: Any) -> Source | None:
         raise TypeError(f"n must be a whole number of terms, got {n!r}")
     if n < 1:
         raise ValueError(f"n must be at least 1, got {n}")
-    return FiniteSum(n)
+    return FiniteSum(int(n))
 
 
 def terms_of_all_ranks(process_group: Any, n: Any, x0: Any) -> tuple[Any, FiniteSum]:

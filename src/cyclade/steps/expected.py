@@ -124,8 +124,8 @@ def expected_smoothness(
         return Smoothness([1.0] * m, [1.0] * m, 1.0)
     # A block on which f is flat bounds nothing; its gradient will be small too.
     L = [value if value > 1e-8 * largest else largest for value in L]
-    pairs = zip(L, curvature, strict=True)
-    curvature = [min(most, value) if value > 1e-8 * largest else most for most, value in pairs]
+    known = zip(L, curvature, strict=True)
+    curvature = [min(most, value) if value > 1e-8 * largest else most for most, value in known]
     roots = [math.sqrt(value) for value in L]
     scaled = [_scaled(product, roots) for product in whole]
     start = [random_like(x.get(j), rng) for j in range(m)]
