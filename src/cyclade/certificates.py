@@ -31,10 +31,7 @@ PROBES = 3
 
 
 def squared_distance(
-    x: Sequence[Array],
-    gradient: Sequence[Array],
-    reg: Any,
-    metric: Callable[[int], Any],
+    x: Sequence[Array], gradient: Sequence[Array], reg: Any, metric: Callable[[int], Any]
 ) -> float:
     """dist²(∂F(x), 0) = Σ_j min over s ∈ ∂r^j(x^j) of ‖∇^j f(x) + s‖² in the norm of Λ_j^{−1}.
 

@@ -9,15 +9,7 @@ from typing import Any, ClassVar, Literal, NoReturn
 
 from cyclade._checks import meant
 from cyclade.sampling.orders import Order, OrderName
-from cyclade.sampling.samplers import (
-    FiniteSum,
-    Full,
-    Minibatch,
-    Page,
-    Sampler,
-    Source,
-    batch_size,
-)
+from cyclade.sampling.samplers import FiniteSum, Full, Minibatch, Page, Sampler, Source, batch_size
 from cyclade.steps import Eta
 from cyclade.steps.searched import small_batch
 

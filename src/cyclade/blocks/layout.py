@@ -15,15 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cyclade._arrays import (
-    Array,
-    all_finite,
-    array_namespace,
-    as_block,
-    as_index,
-    copier,
-    kind,
-)
+from cyclade._arrays import Array, all_finite, array_namespace, as_block, as_index, copier, kind
 from cyclade._checks import shown, unmasked
 from cyclade.blocks.reading import Tree, cuts, cuts_of_arrays, groups_of_arrays, take_apart
 from cyclade.files.objects import stored

@@ -16,12 +16,7 @@ import numpy as np
 
 from cyclade._arrays import all_finite, largest_entry, norm2, rounding_unit
 from cyclade.blocks import Point
-from cyclade.certificates import (
-    Contradiction,
-    curvature_used,
-    metric_inflation,
-    squared_distance,
-)
+from cyclade.certificates import Contradiction, curvature_used, metric_inflation, squared_distance
 from cyclade.core import State, iterate, start
 from cyclade.files.objects import stored
 from cyclade.oracles.counting import Calls, Counting, CountingProx
