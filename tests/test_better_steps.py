@@ -29,6 +29,7 @@ RNG = np.random.default_rng(0)
 A = RNG.standard_normal((30, 5)) * np.array([1.0, 3.0, 1.0, 0.3, 2.0])
 Y = RNG.standard_normal(30)
 H = A.T @ A / 30
+LEAST = np.linalg.lstsq(A, Y)[0]
 
 
 def fun(x: Any) -> float:
@@ -39,24 +40,17 @@ def jac(x: Any) -> Any:
     return A.T @ (A @ x - Y) / 30
 
 
-LEAST = np.linalg.lstsq(A, Y)[0]
-
-
 @pytest.mark.parametrize("form", ["list", "dict", "torch"])
 def test_diagonals_for_blocks_of_unequal_size(form: str) -> None:
-    """It used to crash: the diagonals have different lengths."""
     diagonals = [np.full(2, 9.0), np.full(3, 9.0)]
     if form == "list":
         res = minimize(fun, np.zeros(5), jac=jac, blocks=[2, 3], L=diagonals)
         np.testing.assert_allclose(res.x, LEAST, atol=1e-3)
     elif form == "dict":
-        x0 = {"a": np.zeros(2), "b": np.zeros(3)}
+        whole = lambda x: np.concatenate([x["a"], x["b"]])  # noqa: E731
         res = minimize(
-            lambda x: fun(np.concatenate([x["a"], x["b"]])), x0,
-            jac=lambda x: {
-                "a": jac(np.concatenate([x["a"], x["b"]]))[:2],
-                "b": jac(np.concatenate([x["a"], x["b"]]))[2:],
-            },
+            lambda x: fun(whole(x)), {"a": np.zeros(2), "b": np.zeros(3)},
+            jac=lambda x: dict(zip("ab", np.split(jac(whole(x)), [2]), strict=True)),
             L=dict(zip("ab", diagonals, strict=True)),
         )  # fmt: skip
     else:
@@ -101,19 +95,27 @@ def test_a_matrix_beside_a_regulariser_solves_its_prox(reg: Any) -> None:
     assert "upper bound" in once.distance_kind
 
 
-def test_bad_matrices() -> None:
-    with pytest.raises(ValueError, match=r"must be symmetric, .* its transpose by up to 2: give"):
-        Matrix(np.array([[1.0, 2.0], [0.0, 1.0]]))
-    with pytest.raises(ValueError, match="matrix must be positive definite"):
-        Matrix(np.diag([1.0, -1.0]))
-    with pytest.raises(ValueError, match="matrix must be a square matrix"):
-        Matrix(np.ones((2, 3)))
-    with pytest.raises(ValueError, match=r"L\[0\] must be 5 x 5"):
-        minimize(fun, np.zeros(5), jac=jac, L=[Matrix(np.eye(3))])
-    with pytest.raises(ValueError, match="give the matrix"):
-        minimize(fun, np.zeros(5), jac=jac, reg=L1(0.1), L=[Matrix(solve=lambda v: v)])
-    with pytest.raises(ValueError, match="convex regulariser"):
-        minimize(fun, np.zeros(5), jac=jac, reg=MCP(0.1, 3.0), L=[Matrix(H)])
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (
+            lambda: Matrix(np.triu(np.ones((2, 2)) * 2)),
+            r"symmetric, .* its transpose by up to 2: gi",
+        ),
+        (lambda: Matrix(np.diag([1.0, -1.0])), "matrix must be positive definite"),
+        (lambda: Matrix(np.ones((2, 3))), "matrix must be a square matrix"),
+        (lambda: with_matrix(Matrix(np.eye(3))), r"L\[0\] must be 5 x 5"),
+        (lambda: with_matrix(Matrix(solve=lambda v: v), reg=L1(0.1)), "give the matrix"),
+        (lambda: with_matrix(Matrix(H), reg=MCP(0.1, 3.0)), "convex regulariser"),
+    ],
+)
+def test_bad_matrices(call: Any, error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        call()
+
+
+def with_matrix(matrix: Matrix, **options: Any) -> Any:
+    return minimize(fun, np.zeros(5), jac=jac, L=[matrix], **options)
 
 
 def test_scaling_evens_out_columns_over_many_decades() -> None:
@@ -139,10 +141,11 @@ def test_scaling_evens_out_columns_over_many_decades() -> None:
     assert scaled.fun < 1e-4 * plain.fun
 
 
-def nmf() -> tuple[Any, Any, Any, Any]:
+def nmf(noise: float = 0.0) -> tuple[Any, Any, Any, Any]:
     rng = np.random.default_rng(5)
     V = rng.random((20, 3)) @ rng.random((3, 15))
     x0 = {"W": rng.random((20, 3)), "H": rng.random((3, 15))}
+    V += noise * np.random.default_rng(1).random(V.shape)
 
     def f(x: Any) -> float:
         return float(0.5 * np.sum((x["W"] @ x["H"] - V) ** 2))
@@ -154,18 +157,22 @@ def nmf() -> tuple[Any, Any, Any, Any]:
     return V, x0, f, g
 
 
-def test_exact_block_minimisation_follows_the_literal_loop() -> None:
-    V, x0, f, g = nmf()
+def least_squares(V: Any, share: float = 1.0) -> Any:
+    """Alternating least squares; of H only a share."""
 
     def block_min(j: int, x: Any) -> Any:
-        """Alternating least squares."""
         if j == 0:
             return np.linalg.lstsq(x["H"].T, V.T)[0].T
-        return np.linalg.lstsq(x["W"], V)[0]
+        return share * np.linalg.lstsq(x["W"], V)[0]
 
+    return block_min
+
+
+def test_exact_block_minimisation_follows_the_literal_loop() -> None:
+    V, x0, f, g = nmf()
     iterates: list[Any] = []
     res = minimize(
-        f, x0, jac=g, block_min=block_min, tol=None, max_cycles=12,
+        f, x0, jac=g, block_min=least_squares(V), tol=None, max_cycles=12,
         callback=lambda report: iterates.append(report.x),
     )  # fmt: skip
     W, K = x0["W"], x0["H"]
@@ -190,22 +197,8 @@ def test_block_min_is_checked() -> None:
 
 @pytest.mark.parametrize(("share", "wrong"), [(1.0, ""), (0.98, "block 'H'"), (1.02, "block 'H'")])
 def test_a_block_min_that_is_no_minimiser_is_named(share: float, wrong: str) -> None:
-    V, x0, _, _ = nmf()
-    V = V + np.random.default_rng(1).random(V.shape)  # no product fits it
-
-    def value(x: Any) -> float:
-        return float(0.5 * np.sum((x["W"] @ x["H"] - V) ** 2))
-
-    def jac(x: Any) -> Any:
-        R = x["W"] @ x["H"] - V
-        return {"W": R @ x["H"].T, "H": x["W"].T @ R}
-
-    def block_min(j: int, x: Any) -> Any:
-        if j == 0:
-            return np.linalg.lstsq(x["H"].T, V.T)[0].T
-        return share * np.linalg.lstsq(x["W"], V)[0]
-
-    res = minimize(value, x0, jac=jac, block_min=block_min, tol=1e-14, max_cycles=3)
+    V, x0, f, g = nmf(noise=1.0)  # no product fits it
+    res = minimize(f, x0, jac=g, block_min=least_squares(V, share), tol=1e-14, max_cycles=3)
     assert res.status == "max_cycles"
     assert ("block_min may not be the minimiser" in res.message) == bool(wrong)
     assert wrong in res.message
@@ -259,8 +252,6 @@ def test_extrapolation_never_raises_F_and_saves_cycles() -> None:
 
 
 def test_anderson_needs_enough_steps_and_survives_a_standstill() -> None:
-    from cyclade import Layout
-
     memory, point = Anderson(), Layout.of(np.zeros(2)).point(np.ones(2))
     assert all(memory.see(point) is None for _ in range(20))
 
