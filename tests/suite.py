@@ -44,16 +44,17 @@ class Case:
 
 def linear(
     name: str, A: Array, y: Array, phi: Any, slope: Any, blocks: Any = 4, reg: Any = None,
-    x0: Array | None = None,
+    x0: Array | None = None, weights: Any = None,
 ) -> Case:  # fmt: skip
-    """f(x) = (1/n) Σ φ(a_iᵀx, y_i)."""
+    """f(x) = (1/n) Σ w_i φ(a_iᵀx, y_i)."""
+    w = np.ones(len(A)) if weights is None else weights
 
     def fun(x: Array, idx: Any = ALL_ROWS) -> float:
-        return float(np.mean(phi(A[idx] @ x, y[idx])))
+        return float(np.mean(w[idx] * phi(A[idx] @ x, y[idx])))
 
     def jac(x: Array, idx: Any = ALL_ROWS) -> Array:
         rows = A[idx]
-        return rows.T @ slope(rows @ x, y[idx]) / len(rows)
+        return rows.T @ (w[idx] * slope(rows @ x, y[idx])) / len(rows)
 
     start = np.zeros(A.shape[1]) if x0 is None else x0
     return Case(name, fun, jac, len(A), start, blocks, reg)
@@ -289,20 +290,6 @@ def cases() -> list[Case]:
     return made
 
 
-def weighted(name: str, case: Case, weights: Array) -> Case:
-    """The terms of `case` times `weights`; asked for term by term, so n is small."""
-
-    def fun(x: Any, idx: Any = ALL_ROWS) -> float:
-        rows = np.arange(case.n)[idx]
-        return float(np.mean([weights[i] * case.fun(x, np.array([i])) for i in rows]))
-
-    def jac(x: Any, idx: Any = ALL_ROWS) -> Any:
-        rows = np.arange(case.n)[idx]
-        return np.mean([weights[i] * case.jac(x, np.array([i])) for i in rows], axis=0)
-
-    return Case(name, fun, jac, case.n, case.x0, case.blocks, case.reg)
-
-
 def poisson(name: str, x0: float, blocks: Any = 4, reg: Any = None) -> Case:
     """Counts, from a start where the curvature is not that of the way."""
     rng = np.random.default_rng(20)
@@ -340,20 +327,9 @@ def signed_terms(name: str) -> Case:
 
 def rare_and_steep(name: str, n: int, steep: float) -> Case:
     """One term in n curves `steep` times as much as the others."""
-    rng = np.random.default_rng(22)
-    A = rng.standard_normal((n, 5))
-    y = A @ np.ones(5)
-    scale = np.ones(n)
-    scale[n // 3] = steep
-
-    def fun(x: Array, idx: Any = ALL_ROWS) -> float:
-        return float(0.5 * np.mean(scale[idx] * (A[idx] @ x - y[idx]) ** 2))
-
-    def jac(x: Array, idx: Any = ALL_ROWS) -> Array:
-        rows = A[idx]
-        return rows.T @ (scale[idx] * (rows @ x - y[idx])) / len(rows)
-
-    return Case(name, fun, jac, n, np.zeros(5), 2)
+    A = np.random.default_rng(22).standard_normal((n, 5))
+    weights = np.where(np.arange(n) == n // 3, steep, 1.0)
+    return linear(name, A, A @ np.ones(5), squared, residual, 2, weights=weights)
 
 
 def hard_cases() -> list[Case]:
@@ -409,8 +385,8 @@ def hard_cases() -> list[Case]:
         linear("MCP", A, A @ x, squared, residual, reg=MCP(0.1, 3.0)),
         linear("groups in six units", lopsided, lopsided @ x, squared, residual, reg=GroupL2(0.1)),
         signed_terms("terms that bend both ways"),
-        weighted("weights of twelve decades", linear("", A, A @ x, squared, residual),
-                 10.0 ** rng.uniform(-6, 6, 200)),
+        linear("weights of twelve decades", A, A @ x, squared, residual,
+               weights=10.0 ** rng.uniform(-6, 6, 200)),
         Case("factors of two sizes", big.fun, big.jac, big.n, uneven),
         Case(plateau.name, plateau.fun, plateau.jac, plateau.n,
              {"W": 30.0 * plateau.x0["W"], "v": 1e-3 * plateau.x0["v"]}),

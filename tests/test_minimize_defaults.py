@@ -11,7 +11,7 @@ import pytest
 from cyclade import FiniteSum, Layout, minimize
 from cyclade.oracles.callables import CallableOracle, Jacobian
 from cyclade.steps.expected import batches_to_look_at, expected_smoothness
-from suite import CASES, HARD_CASES, Case, heavy
+from suite import CASES, HARD_CASES, Case, heavy, linear, residual, squared
 
 METHODS = ["P-CCD", "SCCD", "VR-CCD", "VRO-CCD", "PAGE", "SGD"]
 
@@ -80,25 +80,14 @@ def test_a_run_with_default_arguments_ends_no_higher_than_it_began(
 
 @pytest.mark.parametrize("seed", range(5))
 def test_heavy_rows_do_not_explode(seed: int) -> None:
-    """It used to end at 7e14 from F(x0) = 67, and to call that max_cycles reached."""
-    A, y = heavy(seed, n=1000, d=20)
-
-    def f(x: Any, i: Any) -> float:
-        return float(0.5 * np.mean((A[i] @ x - y[i]) ** 2))
-
-    def g(x: Any, i: Any) -> Any:
-        return A[i].T @ (A[i] @ x - y[i]) / len(i)
-
-    res = minimize(f, np.zeros(20), jac=g, n=1000, blocks=4, max_cycles=200)
+    case = linear("", *heavy(seed, n=1000, d=20), squared, residual)
+    res = minimize(case.fun, case.x0, n=case.n, **case.options(), max_cycles=200)
     assert res.fun < 0.2 * res.history["fun"][0]
 
 
 def explosive(**options: Any) -> Any:
-    A, y = heavy(2)
-    return minimize(
-        lambda x, i: 0.5 * np.mean((A[i] @ x - y[i]) ** 2), np.zeros(12),
-        jac=lambda x, i: A[i].T @ (A[i] @ x - y[i]) / len(i), n=300, blocks=4, **options,
-    )  # fmt: skip
+    case = linear("", *heavy(2), squared, residual)
+    return minimize(case.fun, case.x0, n=case.n, **case.options(), **options)
 
 
 def test_a_run_that_diverges_says_so_and_returns_its_best_iterate() -> None:
@@ -131,10 +120,8 @@ def test_default_smoothness_is_component_wise() -> None:
     H = np.einsum("ni,nj->nij", A, A)
     expected = math.sqrt(np.linalg.norm(np.mean(H @ H, axis=0), 2))
     mean = np.linalg.norm(np.mean(H, axis=0), 2)
-    f = Jacobian(
-        lambda x, i: 0.5 * np.mean((A[i] @ x - y[i]) ** 2),
-        lambda x, i: A[i].T @ (A[i] @ x - y[i]) / len(i),
-    )
+    case = linear("", A, y, squared, residual)
+    f = Jacobian(case.fun, case.jac)
     layout, rng = Layout.of(np.zeros(12)), np.random.default_rng(0)
     oracle = CallableOracle(layout, f, 300, np.zeros(12))
     batches, size = batches_to_look_at(FiniteSum(300), rng)

@@ -28,6 +28,7 @@ from cyclade.run.stopping import course
 from cyclade.sampling import orders
 from cyclade.steps import expected
 from regulariser_checks import check_joined_distances, check_rank_of_the_nuclear_norm
+from small import Logistic, both, bowl, largest_difference, squares
 
 Check = Callable[[], None]
 
@@ -140,8 +141,6 @@ def test_a_broken_lag_is_caught(lag: Any, check: Check, monkeypatch: pytest.Monk
 
 def test_one_cycle_behind_is_right_in_a_fixed_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """The two points of the design are enough there, and the tape does the same."""
-    from small import Logistic, both, largest_difference
-
     monkeypatch.setattr(core, "Lag", OneCycleBehind)
     for order in ("forward", "backward"):
         iterates, reference = both(Logistic(), "VRO-CCD", order, b=16, b_small=4, p=0.3)
@@ -187,9 +186,9 @@ def check_paper_rule() -> None:
     iterates: list[Any] = [np.array([0.0, 3.0])]
     rates = iter([1.0, 0.01, 1.0, 1.0])
     res = minimize(
-        lambda x: 0.5 * float(scale @ (x - 1) ** 2), iterates[0], jac=lambda x: scale * (x - 1),
-        blocks="coordinates", L=Lambda, eta=lambda k: next(rates), max_cycles=4, tol=None,
-        returns="paper", every=1, callback=lambda report: iterates.append(report.x),
+        x0=iterates[0], blocks="coordinates", L=Lambda, eta=lambda k: next(rates), max_cycles=4,
+        tol=None, returns="paper", every=1, callback=lambda report: iterates.append(report.x),
+        **bowl(scale, 1.0),
     )  # fmt: skip
     changes = [math.sqrt(Lambda @ (b - a) ** 2) for a, b in pairwise(iterates)]
     np.testing.assert_allclose(res.history["change"][1:], changes)
@@ -200,22 +199,14 @@ def check_paper_rule() -> None:
 
 def check_safety() -> None:
     """Curvature(safety=3) is three times Curvature()."""
-    plain, safe = (
-        minimize(
-            lambda x: 4.0 * float(x @ x), np.ones(2), jac=lambda x: 8.0 * x, tol=None,
-            L=Curvature(1, safety=safety), max_cycles=1,
-        ).Lambda[0]
-        for safety in (1.0, 3.0)
-    )  # fmt: skip
+    options = {"x0": np.ones(2), "tol": None, "max_cycles": 1} | bowl(8.0)
+    plain, safe = (minimize(L=Curvature(1, safety=s), **options).Lambda[0] for s in (1.0, 3.0))
     assert safe == pytest.approx(3 * plain)
 
 
 def check_default_eta() -> None:
     """With Λ given, the recursive methods start from η = 0.15."""
-    res = minimize(
-        lambda x, i: float(x @ x), np.ones(2), jac=lambda x, i: 2 * x, n=9, L=2.0, max_cycles=2,
-        tol=None, every=1,
-    )  # fmt: skip
+    res = minimize(x0=np.ones(2), n=9, L=2.0, max_cycles=2, tol=None, every=1, **bowl(2.0))
     assert res.history["eta"][1:] == [0.15, 0.15]
 
 
@@ -232,10 +223,9 @@ def check_sum_over_blocks() -> None:
 
 def check_merged_metric() -> None:
     """A method that moves all blocks at once keeps the Λ_j of each."""
-    scale = np.array([1.0, 1.0, 50.0, 50.0])
     res = minimize(
-        lambda x, i: 0.5 * float(scale @ x**2), np.ones(4), jac=lambda x, i: scale * x, n=5,
-        blocks=2, method="SGD", b=5, L=[1.0, 50.0], eta=0.5, max_cycles=1, tol=None, returns="last",
+        x0=np.ones(4), n=5, blocks=2, method="SGD", b=5, L=[1.0, 50.0], eta=0.5, max_cycles=1,
+        tol=None, returns="last", **bowl(np.array([1.0, 1.0, 50.0, 50.0])),
     )  # fmt: skip
     np.testing.assert_allclose(res.x, 0.5)
 
@@ -260,10 +250,7 @@ def check_retreat() -> None:
 
 def check_no_end_on_the_way() -> None:
     """Near-zero slopes of a nonconvex F certify nothing while the cycle before still moved x."""
-    res = minimize(
-        lambda x: 0.5 * float(x @ x), np.array([3.0]), jac=lambda x: x, L=1.0 + 1e-4,
-        reg=L0(1e-30), tol=1e-3, every=1,
-    )  # fmt: skip
+    res = minimize(x0=np.array([3.0]), L=1.0 + 1e-4, reg=L0(1e-30), tol=1e-3, every=1, **bowl())
     assert res.success
     assert res.cycles > 1
 
@@ -358,11 +345,9 @@ def check_norms_of_the_search() -> None:
 
 def check_estimated_eta() -> None:
     """η of the estimate allows for the lag between blocks, L̃ = L̂, where there are several."""
-    rng = np.random.default_rng(0)
-    A = rng.standard_normal((40, 4))
+    fun, jac = squares(40, 4)
     common = {
-        "fun": lambda x, i: 0.5 * float(np.mean((A[i] @ x) ** 2)), "x0": np.ones(4), "n": 40,
-        "jac": lambda x, i: A[i].T @ (A[i] @ x) / len(i), "b": 20, "b_small": 5, "p": 0.2,
+        "fun": fun, "x0": np.ones(4), "n": 40, "jac": jac, "b": 20, "b_small": 5, "p": 0.2,
         "max_cycles": 1, "tol": None, "every": 1, "method": "VRO-CCD", "eta": "theory",
     }  # fmt: skip
     seen: list[Any] = []
