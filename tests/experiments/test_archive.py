@@ -12,7 +12,7 @@ from made_up_runs import fig1, make
 
 from cyclade.cli import main
 from cyclade.experiments import FolderError, RunConfig, RunResult, find_runs, pack, unpack
-from cyclade.experiments.archive import HISTORIES, RUNS, of_search, starts
+from cyclade.experiments.archive import HISTORIES, RUNS, of_search
 from cyclade.experiments.folder import ABOUT, CONFIG, DONE, HISTORY
 from cyclade.experiments.plans import PAPER, Settings
 from cyclade.experiments.report import summary
@@ -28,7 +28,7 @@ def said(runs: list[RunResult], root: Path) -> dict[str, tuple[object, ...]]:
     """What the runs say, in a form in which nan equals nan."""
     return {
         run.folder.relative_to(root).as_posix(): (
-            run.config, run.status, repr(run.history), starts(run),
+            run.config, run.status, repr(run.history), run.starts,
         )
         for run in runs
     }  # fmt: skip
@@ -93,7 +93,7 @@ def test_plan_times_and_search_are_kept(tmp_path: Path) -> None:
     search = [run for run in find_runs(packed) if "tune" in run.folder.parts]
     assert {len(run.history) for run in search} == {1}
     for folder in (packed, root):
-        assert sum(not of_search(run, folder) for run in find_runs(folder)) == 8
+        assert sum(not of_search(run.folder.relative_to(folder)) for run in find_runs(folder)) == 8
     assert not (unpack(packed, tmp_path / "again") / "tune" / "runs").exists()
 
 

@@ -49,7 +49,7 @@ def assert_same_end(a: Path, b: Path) -> None:
         assert end is not None
         del end["history"], end["checkpoint"]  # digests of files with seconds in them
     assert ends[0] == ends[1]
-    assert RunFolder(a).problems() == RunFolder(b).problems() == []
+    assert RunFolder(a).problem() == RunFolder(b).problem() == ""
 
 
 @pytest.mark.parametrize(

@@ -245,7 +245,7 @@ def test_files_that_do_not_fit_each_other_are_mended(
 ) -> None:
     damage(folder, made / "other")
     place = RunFolder(folder)
-    assert place.problems()
+    assert place.problem()
     run(SMALL, folder)
     assert_same_end(made / "whole", folder)
     assert "made again from the last good checkpoint" in warned(caplog)
@@ -268,7 +268,7 @@ def test_runs_of_earlier_versions_are_still_read(folder: Path, made: Path) -> No
     (folder / "about.json").write_text(json.dumps({"starts": about["starts"]}))
     for name in ("checkpoint.pt", "checkpoint.previous.pt"):
         (folder / name).unlink()
-    assert RunFolder(folder).problems() == []
+    assert RunFolder(folder).problem() == ""
     assert run(SMALL, folder).history == RunFolder(made / "whole").history()
     short_of_a_line(folder, made)
     with pytest.raises(FolderError, match=r"ends at epoch 2, done says 3"):

@@ -156,7 +156,7 @@ def result(folder: Path) -> dict[str, Any]:
     for config in sorted(folder.rglob("config.toml")):
         place = RunFolder(config.parent)
         name = str(config.parent.relative_to(folder))
-        found[name] = place.problems() or [
+        found[name] = place.problem() or [
             place.config(),
             place.result().status,
             [replace(row, seconds=0.0) for row in place.history()],

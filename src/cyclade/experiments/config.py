@@ -36,14 +36,8 @@ SEEDS = 2**63 - 1
 BATCH = 2**31 - 1
 THREADS = 256
 """The most CPU threads: far more make torch crash."""
-_TYPES: dict[str, tuple[type, ...]] = {
-    "text": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "text or list": (str, list, tuple),
-    "integer or list": (int, list, tuple),
-}
+_TYPES: dict[str, tuple[type, ...]] = {"text": (str,), "integer": (int,), "number": (int, float)}
+_TYPES |= {"boolean": (bool,), "list": (list, tuple)}
 
 
 @dataclass(frozen=True)
@@ -63,14 +57,13 @@ class Key:
     choices: tuple[str, ...] = ()
 
     def read(self, value: Any) -> Any:
-        """The value that a user meant; ValueError or TypeError for what is not accepted."""
-        none = value is None or (isinstance(value, str) and value.lower() == "none")
-        if self.optional and none:
+        """The value that a user meant; ValueError for what is not accepted."""
+        if self.optional and str(value).lower() == "none":
             return None
-        right: bool = isinstance(value, _TYPES[self.kind])
-        if not right or (isinstance(value, bool) and self.kind != "boolean"):
-            raise TypeError
-        if (self.kind == "number" and not math.isfinite(value)) or not self.fits(value):
+        types = sum((_TYPES[one] for one in self.kind.split(" or ")), ())
+        right = isinstance(value, types) and isinstance(value, bool) == (self.kind == "boolean")
+        finite = not isinstance(value, float) or math.isfinite(value)
+        if not right or not finite or not self.fits(value):
             raise ValueError
         if self.kind == "number":
             return float(value)
@@ -78,8 +71,6 @@ class Key:
 
 
 def _key(default: Any, kind: str, meaning: str, accepted: str, *about: Any, **more: Any) -> Any:
-    if more.get("optional") and "choices" not in more:
-        accepted += ", or none"
     return field(default=default, metadata={"key": Key(kind, meaning, accepted, *about, **more)})
 
 
@@ -91,12 +82,12 @@ def _choice(default: str | None, meaning: str, *choices: str | None) -> Any:
 
 
 def _integer(default: Any, meaning: str, least: int, most: int, **more: Any) -> Any:
-    words = f"an integer from {least} to {most}"
+    words = f"an integer from {least} to {most}" + (", or none" if "optional" in more else "")
     return _key(default, "integer", meaning, words, lambda v: least <= v <= most, **more)
 
 
 def _number(
-    default: Any, meaning: str, words: str, fits: Callable[[float], bool], **more: Any
+    default: Any, meaning: str, words: str, fits: Callable[[Any], bool], **more: Any
 ) -> Any:
     return _key(default, "number", meaning, f"a number {words}", fits, **more)
 
@@ -107,11 +98,6 @@ def _switch(default: bool, meaning: str) -> Any:
 
 def _all_of(value: Any, kind: type) -> bool:
     return bool(value) and all(isinstance(v, kind) and not isinstance(v, bool) for v in value)
-
-
-def _is_device(value: str) -> bool:
-    kind, _, number = value.partition(":")
-    return value in ("auto", "cpu", "cuda") or (kind == "cuda" and number.isdecimal())
 
 
 # ------------------------------------------------------------------------------------- the config
@@ -147,7 +133,7 @@ class RunConfig:
         None, "b' of the recursive methods", 1, BATCH, usual="by dataset, else ⌊√b⌋", optional=True
     )
     p: float | None = _number(
-        None, "the chance of a large batch in the recursive methods", "in (0, 1]",
+        None, "the chance of a large batch in the recursive methods", "in (0, 1], or none",
         lambda v: 0 < v <= 1, usual="none: b'/(b + b')", optional=True,
     )  # fmt: skip
     epochs: int = _integer(100, "passes over the training images; a small step counts b'", 1, MOST)
@@ -165,7 +151,7 @@ class RunConfig:
         None,
         "integer or list",
         "of the cyclic methods; a number merges layers by cost",
-        "a number of blocks, a list of layer names",
+        "a number of blocks, a list of layer names, or none",
         lambda v: v >= 1 if isinstance(v, int) else _all_of(v, str),
         "none: one per layer",
         optional=True,
@@ -191,7 +177,7 @@ class RunConfig:
         "text",
         "where to train; auto: CUDA if it is there",
         "'auto', 'cpu', 'cuda' or 'cuda:N'",
-        _is_device,
+        lambda v: v in ("auto", "cpu", "cuda") or (v[:5] == "cuda:" and v[5:].isdecimal()),
     )
     capture: bool = _switch(True, "on CUDA, a cycle is captured as one graph")
     compile: bool = _switch(
@@ -207,7 +193,7 @@ class RunConfig:
                 value = self._usual(name)  # dataset, method and batch are read by now
             try:
                 object.__setattr__(self, name, key.read(value))
-            except (TypeError, ValueError) as error:
+            except ValueError as error:
                 hint = meant(value, key.choices) if isinstance(value, str) else ""
                 raise ConfigError(f"{name} must be {key.accepted}, got {value!r}{hint}") from error
         self._check_together()

@@ -2,7 +2,7 @@
 
 No file is trusted because it is there. The checkpoint carries a digest, the run it belongs to and
 the history; the mark ``done`` carries the run and the digests of ``history.csv`` and the
-checkpoint; ``about.json`` its own digest. `problems` compares them. What does not fit is named, and
+checkpoint; ``about.json`` its own digest. `problem` compares them. What does not fit is named, and
 made again from the last good checkpoint: the one before it is kept, too.
 """
 
@@ -13,9 +13,9 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from cyclade.experiments.config import RunConfig
 from cyclade.experiments.errors import ConfigError, FolderError
 from cyclade.files import sealed
 from cyclade.files.disk import (
+    as_json,
     digest,
     is_temporary,
     read,
@@ -67,17 +68,21 @@ class Row:
     test_accuracy: float
 
 
-COLUMNS = [field.name for field in fields(Row)]
+COLUMNS = [column.name for column in fields(Row)]
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run came to: `status` is "finished", "diverged" or, before its end, "unfinished"."""
+    """What a run came to: `status` is "finished", "diverged" or, before its end, "unfinished".
+
+    `starts` are the versions and the hardware of every start, as far as they were noted.
+    """
 
     config: RunConfig
     folder: Path
     status: str
     history: list[Row]
+    starts: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
 
     @property
     def last(self) -> Row:
@@ -123,12 +128,18 @@ class RunFolder:
     def result(self) -> RunResult:
         """What the run came to so far; files that do not fit each other are an error."""
         config, done, rows = self.config(), self.done(), self.history()
-        if done is None:
-            return RunResult(config, self.path, "unfinished", rows)
-        wrong = self._contradiction(config, done, rows)
-        if wrong is not None:
+        wrong = done and self._contradiction(config, done, rows)
+        if wrong:
             raise FolderError(f"{wrong}: the command that made this run mends it")
-        return RunResult(config, self.path, str(done["status"]), rows)
+        status = str(done["status"]) if done else "unfinished"
+        return RunResult(config, self.path, status, rows, self.noted())
+
+    def noted(self) -> tuple[Mapping[str, Any], ...]:
+        """The starts in ``about.json``; none if it cannot be read: they bear on no result."""
+        try:
+            return starts_in(as_json(read(self.path / ABOUT)))
+        except (OSError, ValueError):
+            return ()
 
     def done(self) -> dict[str, Any] | None:
         """How the run ended; None if it has not."""
@@ -150,7 +161,7 @@ class RunFolder:
             content["checkpoint"] = digest(sealed.checked(self.path / CHECKPOINT, run))
         write_json(self.path / DONE, content)
 
-    def problems(self) -> list[str]:
+    def problem(self) -> str:
         """What is wrong with the files of a run that has ended; of another, that it has not.
 
         Checkpoints may be missing: results that were copied have none, and they take space.
@@ -158,42 +169,30 @@ class RunFolder:
         try:
             config, done = self.config(), self.done()
             if done is None:
-                return ["not done"]
-            found = [
-                self._contradiction(config, done, self.history()),
-                self._about_problem(),
-                self._checkpoint_problem(config, done),
-            ]
-        except FolderError as error:
-            return [str(error)]
-        return [problem for problem in found if problem is not None]
-
-    def _about_problem(self) -> str | None:
-        try:
+                return "not done"
+            wrong = self._contradiction(config, done, self.history())
+            if wrong:
+                return wrong
             self._starts()
+            return self._wrong_checkpoint(config, done)
         except FileNotFoundError:
             return f"{self.path / ABOUT} is missing"
         except FolderError as error:
             return str(error)
-        return None
 
-    def _checkpoint_problem(self, config: RunConfig, done: dict[str, Any]) -> str | None:
-        path = self.path / CHECKPOINT
+    def _wrong_checkpoint(self, config: RunConfig, done: dict[str, Any]) -> str:
+        path, previous = self.path / CHECKPOINT, self.path / PREVIOUS
         try:
             content = sealed.checked(path, config.identity)
         except FileNotFoundError:
-            if (self.path / PREVIOUS).exists():
-                return f"{path} is missing, and the one before it is there"
-            return None
-        except FolderError as error:
-            return str(error)
-        if "checkpoint" in done and done["checkpoint"] != digest(content):
-            return f"{path} is not as it was when the run ended"
-        return None
+            missing = f"{path} is missing, and the one before it is there"
+            return missing if previous.exists() else ""
+        changed = done.get("checkpoint", digest(content)) != digest(content)
+        return f"{path} is not as it was when the run ended" if changed else ""
 
     def _contradiction(
         self, config: RunConfig, done: dict[str, Any], rows: list[Row]
-    ) -> str | None:
+    ) -> str:
         """Where the mark, the config and the history do not fit each other."""
         mark, table = self.path / DONE, self.path / HISTORY
         if done.get("run", config.identity) != config.identity:
@@ -208,7 +207,7 @@ class RunFolder:
             return f"{table} ends at epoch {rows[-1].epoch}, {DONE} says {done.get('epoch')}"
         if done["status"] == "finished" and rows[-1].epoch != config.epochs:
             return f"{mark} says finished after {rows[-1].epoch} of {config.epochs} epochs"
-        return None
+        return ""
 
     # ------------------------------------------------------------------------ where it ran
 
@@ -216,9 +215,8 @@ class RunFolder:
         """Note where and with what the run was started, or resumed."""
         starts: list[dict[str, Any]] = []
         try:
-            starts = self._starts()
-        except FileNotFoundError:
-            pass
+            with suppress(FileNotFoundError):
+                starts = self._starts()
         except FolderError as error:
             _log.warning("%s: what it said of earlier starts is lost", error)
         content = {"run": self.config().identity, "starts": [*starts, about]}
@@ -244,11 +242,9 @@ class RunFolder:
         """The table as it stands; empty before the first epoch."""
         path = self.path / HISTORY
         try:
-            text = read_text(path)
+            return rows_of(read_text(path))
         except FileNotFoundError:
             return []
-        try:
-            return rows_of(text)
         except ValueError as error:
             raise FolderError(f"{path} is damaged: {error}") from error
 
@@ -307,26 +303,25 @@ def table(rows: list[Row]) -> bytes:
 def rows_of(text: str) -> list[Row]:
     """The rows of a ``history.csv``; ValueError for what is none."""
     try:
-        lines = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+        head, *lines = csv.reader(io.StringIO(text, newline=""), strict=True) or [[]]
     except csv.Error as error:
         raise ValueError(str(error)) from error
-    if not lines or lines[0] != COLUMNS:
-        head = ",".join(lines[0]) if lines else ""
-        raise ValueError(f"its columns must be {','.join(COLUMNS)}, got {head[:200]!r}")
-    return [_row(number, cells) for number, cells in enumerate(lines[1:], start=2)]
+    if head != COLUMNS:
+        raise ValueError(f"its columns must be {','.join(COLUMNS)}, got {','.join(head)[:200]!r}")
+    return [_row(number, cells) for number, cells in enumerate(lines, start=2)]
 
 
 def _row(number: int, cells: list[str]) -> Row:
     if len(cells) != len(COLUMNS):
         raise ValueError(f"line {number} has {len(cells)} cells instead of {len(COLUMNS)}")
     values: list[Any] = []
-    for field, text in zip(fields(Row), cells, strict=True):
+    for column, text in zip(fields(Row), cells, strict=True):
         try:
-            empty = text == "" and "None" in str(field.type)
-            kind = int if field.type == "int" else float
+            empty = text == "" and "None" in str(column.type)
+            kind = int if column.type == "int" else float
             values.append(None if empty else kind(text))
         except ValueError:
-            raise ValueError(f"line {number}: {field.name} is {text[:50]!r}") from None
+            raise ValueError(f"line {number}: {column.name} is {text[:50]!r}") from None
     return Row(*values)
 
 
@@ -338,6 +333,12 @@ def row_of(values: Any) -> Row:
         if value is not None and not isinstance(value, int | float):
             raise ValueError(f"{key} in its history is {value!r}")
     return Row(**values)
+
+
+def starts_in(about: Any) -> tuple[Mapping[str, Any], ...]:
+    """The starts that the content of an ``about.json`` tells of."""
+    found = about.get("starts") if isinstance(about, dict) else None
+    return tuple(one for one in found if isinstance(one, dict)) if isinstance(found, list) else ()
 
 
 def find_runs(root: str | Path) -> list[RunResult]:

@@ -191,7 +191,7 @@ def _reuse(run: RunConfig, out: Path, root: Path) -> bool:
         return False
     for done in sorted(out.glob(f"*/{RUNS}/{run.slug()}/{DONE}")):
         there = RunFolder(done.parent)
-        if not there.problems() and not run.differences(there.config()):
+        if not there.problem() and not run.differences(there.config()):
             _copy(done.parent, place)
             return True
     return False

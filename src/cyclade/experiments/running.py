@@ -78,7 +78,7 @@ def run(
     place = RunFolder(folder)
     device = resolve(config.device)
     place.check(config)
-    if not place.problems():
+    if not place.problem():
         return place.result()
     with repeatable(config.threads, config.tf32), on(device):
         with alone:  # initial weights come from torch's one generator
@@ -93,13 +93,12 @@ def _trained(
     """The run from where its folder stands to its end."""
     config = training.config
     place.claim(config)
-    problems = place.problems()
-    if not problems:  # another process has just ended it
+    problem = place.problem()
+    if not problem:  # another process has just ended it
         return place.result()
     sweep(place.path)
     if (place.path / DONE).exists():
-        for problem in problems:
-            _log.warning("%s: made again from the last good checkpoint", problem)
+        _log.warning("%s: made again from the last good checkpoint", problem)
         (place.path / DONE).unlink()
     rows = _resumed(training, place)
     place.add_start({**about(training.device, training.epoch), "side_by_side": side_by_side})
@@ -208,7 +207,7 @@ def run_many(
         device = resolve(config.device)
         place = RunFolder(root / config.slug())
         place.check(config)
-        if place.problems():  # not done, or to be mended
+        if place.problem():  # not done, or to be mended
             fitting = cores() // config.threads
             if device.type == "cuda":
                 fitting = min(STREAMS, TOGETHER // config.batch)

@@ -188,8 +188,9 @@ def read(root: str | Path) -> Board:
 
 def _sorted_out(runs: list[RunResult], root: Path) -> tuple[list[RunResult], list[RunResult]]:
     """The runs to show, and those that served to tune; where there are only these, they show."""
-    final = [run for run in runs if not of_search(run, root)]
-    return (final, [run for run in runs if of_search(run, root)]) if final else (runs, [])
+    tuning = [run for run in runs if of_search(run.folder.relative_to(root))]
+    final = [run for run in runs if run not in tuning]
+    return (final, tuning) if final else (runs, [])
 
 
 # ------------------------------------------------------------------ how far an axis may reach

@@ -19,7 +19,6 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 import cyclade
-from cyclade.experiments.archive import starts
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.report import tables
 from cyclade.experiments.report.board import ALONE, Board
@@ -55,7 +54,7 @@ def page(board: Board, data: dict[str, Any], printed: Printed | None) -> str:
         "machines": _machines(board),
         "own_axis": data["overview"] is not None,
         "seconds_alone": ALONE in board.x_keys,
-        "beside": max((s.get("side_by_side", 1) for r in board.runs for s in starts(r)), default=1),
+        "beside": max((s.get("side_by_side", 1) for r in board.runs for s in r.starts), default=1),
         "made_by": f"cyclade report {shlex.quote(str(board.root))}",
         "printed": printed,
         "picture": printed and base64.b64encode(printed.main).decode(),
@@ -125,7 +124,7 @@ def _machines(board: Board) -> Table:
     """Every set of versions and hardware that some run was started with, once."""
     found: dict[str, tuple[dict[str, Any], set[Path]]] = {}
     for run in (*board.runs, *board.timed_runs):
-        for start in starts(run):
+        for start in run.starts:
             kept = {k: v for k, v in start.items() if k not in ("time", "from_epoch")}
             found.setdefault(json.dumps(kept, sort_keys=True), (kept, set()))[1].add(run.folder)
     table = Table(("hardware", "system", "versions", "side by side", "runs"))
