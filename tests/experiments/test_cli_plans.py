@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -157,25 +156,3 @@ def test_seeds_and_epochs_of_plans() -> None:
     assert counted.content()["seeds"] == 3
     for settings, epochs in ((plans.Settings(), 12), (plans.Settings(epochs=5), 5)):
         assert {c.epochs for c in plans.PAPER["table1"](settings).timed} == {epochs}
-
-
-def test_an_estimate_before_long_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def tiny(settings: plans.Settings) -> plans.Plan:
-        epochs = 1 if settings.quick else 1000
-        curves = tuple(replace(c, config=replace(c.config, epochs=epochs)) for c in TINY.curves)
-        return replace(TINY, curves=curves)
-
-    monkeypatch.setattr(module, "reproduce", lambda plan, out, **options: Path(out))
-    monkeypatch.setattr("cyclade.experiments.report.summary", lambda root: "the table")
-    monkeypatch.setattr("cyclade.experiments.outline.findings", lambda root: "the verdicts")
-    monkeypatch.setitem(plans.PAPER, "fig1", tiny)
-    command = ["reproduce", "fig1", "--device", "cpu", "--out", str(tmp_path)]
-    assert main(command) == 0
-    *outline, told = capsys.readouterr().out.splitlines()[:5]
-    assert outline[2].startswith("What will be done: ")
-    assert re.fullmatch(r"tiny on this CPU: about [\d.]+ (s|min|h); --quick: about \d+ s", told)
-    assert main([*command, "--quick"]) == 0
-    told = capsys.readouterr().out.splitlines()[4]
-    assert re.fullmatch(r"tiny --quick on this CPU: about \d+ s", told)

@@ -15,7 +15,6 @@ import pytest
 from made_up_runs import fig1, make
 
 from cyclade.experiments import ExperimentError, RunConfig
-from cyclade.experiments.outline import findings
 from cyclade.experiments.plans import PAPER, STUDIES, Check, Claim, Settings
 from cyclade.experiments.report import report
 from cyclade.experiments.report.board import read
@@ -33,6 +32,7 @@ from cyclade.experiments.report.claims import (
 from cyclade.experiments.report.page import _templates, page
 from cyclade.experiments.report.payload import payload
 from cyclade.experiments.report.tables import full_table
+from cyclade.experiments.reproduce import findings
 
 BASE = RunConfig(epochs=3, batch=64, lr=0.05)
 RESULTS = Path(__file__).parents[2] / "docs" / "results"

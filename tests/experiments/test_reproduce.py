@@ -14,9 +14,9 @@ from test_resuming import assert_same_end
 
 from cyclade.experiments import ConfigError, ExperimentError, FolderError, RunConfig, find_runs
 from cyclade.experiments import reproduce as module
-from cyclade.experiments.outline import outline
 from cyclade.experiments.plans import PAPER, STUDIES, Claim, Curve, Plan, Settings
-from cyclade.experiments.reproduce import check, reproduce
+from cyclade.experiments.report.board import read
+from cyclade.experiments.reproduce import check, outline, reproduce
 from cyclade.experiments.timing import time_alone
 
 BASE = RunConfig(batch=1200, epochs=2, device="cpu")
@@ -181,7 +181,7 @@ def no_report(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_times_and_plans_that_show_others(tmp_path: Path) -> None:
     both = Plan(name="both", title="b", question="b", shows=(TINY, TIMES), x="seconds")
     reproduce(both, tmp_path, jobs=1, progress=False)
-    timing = json.loads((tmp_path / "both" / "timing.json").read_text())
+    timing = json.loads((tmp_path / "times" / "timing.json").read_text())
     sgd, sccd, vr = timing["rows"]
     assert (sgd["method"], sgd["batch"], sgd["iterations_per_epoch"]) == ("SGD", 1200, 2)
     assert (sccd["samples_per_epoch"], sccd["samples_paper_per_epoch"]) == (1437, 1437)
@@ -193,10 +193,12 @@ def test_times_and_plans_that_show_others(tmp_path: Path) -> None:
     steps = round(1437 / (0.5 * 300 + 0.5 * 17))
     assert abs(5 * vr["iterations_per_epoch"] - steps) <= 5  # it moves one of five blocks a step
     assert timing["paper"]["VRO-CCD"] == [0.041, 49.5]
-    shown = {r.config.slug(): r.history for r in find_runs(tmp_path / "both" / "runs")}
+    board = read(tmp_path / "both")
+    shown = {run.config.slug(): run.history for run in board.runs}
     assert shown == {r.config.slug(): r.history for r in find_runs(tmp_path / "tiny" / "runs")}
-    assert not list((tmp_path / "both").rglob("checkpoint.pt"))
-    assert time_alone(TIMES.timed, tmp_path / "both") == timing["rows"]  # read, not timed again
+    assert board.timing is not None
+    assert [row["method"] for row in board.timing.rows] == ["SGD", "SCCD", "VR-CCD"]
+    assert time_alone(TIMES.timed, tmp_path / "times") == timing["rows"]  # read, not timed again
 
 
 def test_times_that_mean_nothing(tmp_path: Path) -> None:

@@ -171,16 +171,14 @@ def _make(chosen: argparse.Namespace) -> None:
     from cyclade.experiments import plans
     from cyclade.experiments.datasets import find
     from cyclade.experiments.display import duration
-    from cyclade.experiments.outline import announced, findings, outline
     from cyclade.experiments.report import summary
     from cyclade.experiments.report.files import read_timing
     from cyclade.experiments.report.tables import timing_table
-    from cyclade.experiments.reproduce import check, reproduce
+    from cyclade.experiments.reproduce import check, findings, outline, reproduce
 
     if chosen.dataset is not None:
         find(chosen.dataset)
     known = plans.PAPER | plans.STUDIES
-    makes = [known[name] for name in (PAPER if chosen.name == "all" else [chosen.name])]
     settings = plans.Settings(
         quick=chosen.quick,
         dataset=chosen.dataset,
@@ -190,16 +188,13 @@ def _make(chosen: argparse.Namespace) -> None:
         device=chosen.device or "auto",
     )
     out = Path(chosen.out or "out")
-    made = [make(settings) for make in makes]
+    made = [known[name](settings) for name in (PAPER if chosen.name == "all" else [chosen.name])]
     for plan in made:  # all of them, before the first begins
         check(plan, out, data_dir=chosen.data_dir, jobs=chosen.jobs)
-    for make, plan in zip(makes, made, strict=True):
+    for plan in made:
         root = out / plan.name
         if not chosen.quiet and not (root / "plan.json").exists():
             tell(outline(plan, out))
-            line = announced(plan, make, settings, chosen.jobs)
-            if line:
-                tell(line)
         began = time.monotonic()
         page = reproduce(
             plan,

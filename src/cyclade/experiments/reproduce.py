@@ -20,10 +20,12 @@ from cyclade.experiments.folder import ABOUT, CONFIG, DONE, HISTORY, RunFolder, 
 from cyclade.experiments.official import verify
 from cyclade.experiments.plans import Curve, Plan
 from cyclade.experiments.report import report
+from cyclade.experiments.report.board import read as read_board
+from cyclade.experiments.report.claims import answers
 from cyclade.experiments.report.groups import named
 from cyclade.experiments.report.page import count
 from cyclade.experiments.running import check_jobs
-from cyclade.experiments.timing import TIMING, time_alone
+from cyclade.experiments.timing import time_alone
 from cyclade.experiments.tune import Tuned, longest_first, tune
 from cyclade.files.disk import read, read_json, sweep, write, write_json
 from cyclade.files.lock import locked
@@ -84,7 +86,6 @@ class _Maker:
         write_json(root / PLAN, plan.described(self.command))
         for other in plan.shows:
             self.make(other)
-            _copy_results(other, self.out / other.name, root)
         curves, notes = self._tune(plan, root)
         plan = replace(plan, notes=plan.notes + notes)
         write_json(root / PLAN, plan.described(self.command))
@@ -174,16 +175,6 @@ def _differences(there: Any, here: Any, name: str = "") -> list[str]:
 # ------------------------------------------------------------------------------ files and words
 
 
-def _copy_results(plan: Plan, source: Path, target: Path) -> None:
-    """The results of another plan, without its checkpoints; of a table of times, the times."""
-    if plan.timed:
-        write_json(target / TIMING, read_json(source / TIMING))
-    if not plan.curves:
-        return
-    for run in sorted(done.parent for done in (source / RUNS).glob(f"*/{DONE}")):
-        _copy(run, target / RUNS / run.name)
-
-
 def _reuse(run: RunConfig, out: Path, root: Path) -> bool:
     """Take a run that another experiment in `out` has made: the same config, the same run."""
     place = root / RUNS / run.slug()
@@ -192,15 +183,10 @@ def _reuse(run: RunConfig, out: Path, root: Path) -> bool:
     for done in sorted(out.glob(f"*/{RUNS}/{run.slug()}/{DONE}")):
         there = RunFolder(done.parent)
         if not there.problem() and not run.differences(there.config()):
-            _copy(done.parent, place)
+            for name in _OF_A_RUN:  # without its checkpoint
+                write(place / name, read(there.path / name))
             return True
     return False
-
-
-def _copy(run: Path, place: Path) -> None:
-    """A run that is done, without its checkpoint."""
-    for name in _OF_A_RUN:
-        write(place / name, read(run / name))
 
 
 def _sentence(tuned: Tuned) -> str:
@@ -216,3 +202,36 @@ def _sentence(tuned: Tuned) -> str:
         f"{named(tuned.config, keys)}: lr {tuned.lr:g} with {tuned.held_out_accuracy:.4f} on the "
         f"images held out (tried {grid}{edge})"
     )
+
+
+def outline(plan: Plan, out: str | Path) -> str:
+    """What a plan will do, where its results go, and that it may be stopped."""
+    parts = [f"{other.name} first, whose runs it shows" for other in plan.shows]
+    grids = {plan.tuning(curve): curve.lrs for curve in plan.curves if curve.lrs}
+    if grids:
+        runs = sum(len(lrs or ()) for lrs in grids.values())
+        curves = count(len(grids), "curve")
+        parts.append(f"{runs} runs to find the learning rates of {curves}")
+    finals = sum(len(plan.runs(curve)) for curve in plan.curves)
+    if finals:
+        parts.append(f"{finals} runs with them" if grids else f"{finals} runs")
+    if plan.timed:
+        parts.append(f"{len(plan.timed)} runs that are timed alone")
+    parts.append("a page with every curve, table and claim")
+    small = ", in small" if plan.quick else ""
+    return (
+        f"{plan.title}{small}\n{plan.question}\n"
+        f"What will be done: {'; '.join(parts)}.\n"
+        f"It goes to {Path(out) / plan.name}; Ctrl-C loses nothing, the same command goes on."
+    )
+
+
+def findings(root: str | Path) -> str:
+    """The verdict on every claim of a plan; empty where it claims nothing."""
+    board = read_board(root)
+    lines = []
+    for claim in board.plan.paper:
+        lines.append(claim.claim)
+        for one in answers(board, claim.checks):
+            lines.append(f"  {one.verdict}: {one.compared}{f': {one.seen}' if one.seen else ''}")
+    return "\n".join(["What was seen, claim by claim:", *lines]) if lines else ""

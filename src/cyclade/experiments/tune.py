@@ -100,25 +100,36 @@ def tune(
     seeds:
         Every lr is run with each, and judged by the mean; default: the base's own seed.
     """
-    bases, root = list(bases), Path(root)
+    root = Path(root)
     if not 0 < held_out < 1:
         raise ConfigError(f"held_out must be in (0, 1), got {held_out}")
+    if seeds is not None and not seeds:
+        raise ConfigError("seeds must not be empty")
     check_jobs(jobs)
     searches = [_Search(base, _grid(lrs, base), held_out, seeds) for base in bases]
     holds(root, RUNS, SUMMARY)
     with locked(root):
         sweep(root)
         for extensions in range(1 + EXTENSIONS):
-            configs = [config for search in searches for config in search.missing()]
+            configs = [run for search in searches for lr in search.new() for run in search.runs(lr)]
             found = longest_first(
                 configs, root / RUNS, data_dir=data_dir, jobs=jobs, progress=progress
             )
             for search in searches:
-                search.judge(found)
-            if extensions < EXTENSIONS:
-                for search in searches:
+                for lr in search.new():
+                    search.tried[lr] = _judged(lr, [found[run] for run in search.runs(lr)])
+                if extensions < EXTENSIONS:
                     search.extend()
-        tuned = _outcomes(searches)
+        hopeless = [
+            f"{search.base.slug()} ({', '.join(f'{lr:g}' for lr in search.grid)})"
+            for search in searches
+            if search.best() is None
+        ]
+        if hopeless:
+            raise ExperimentError(
+                f"every learning rate diverged for {'; '.join(hopeless)}: give smaller ones"
+            )
+        tuned = [search.outcome() for search in searches]
         write_json(root / SUMMARY, {"tuned": [*map(_row, tuned)]})
     return tuned
 
@@ -132,35 +143,27 @@ def longest_first(
 
 
 class _Search:
-    """One base config and its grid, which may grow."""
+    """One base config, its grid, which may grow, and what was tried."""
 
     def __init__(
         self, base: RunConfig, grid: list[float], held_out: float, seeds: Sequence[int] | None
     ) -> None:
         self.base, self.grid, self._asked = base, grid, len(grid)
-        self._seeds = [base.seed] if seeds is None else list(seeds)
-        if not self._seeds:
-            raise ConfigError("seeds must not be empty")
-        self._judged = replace(base, held_out=held_out)
-        self._known: dict[float, Tried] = {}
+        self._held_out, self._seeds = held_out, seeds or [base.seed]
+        self.tried: dict[float, Tried] = {}
 
     def runs(self, lr: float) -> list[RunConfig]:
         """The runs by which a learning rate is judged."""
-        return [replace(self._judged, lr=lr, seed=seed) for seed in self._seeds]
+        judged = replace(self.base, held_out=self._held_out, lr=lr)
+        return [replace(judged, seed=seed) for seed in self._seeds]
 
-    def missing(self) -> list[RunConfig]:
-        """The runs of the learning rates of the grid that were not judged yet."""
-        return [run for lr in self.grid if lr not in self._known for run in self.runs(lr)]
-
-    def judge(self, found: dict[RunConfig, RunResult]) -> None:
-        """Judge the learning rates that are new in the grid by their runs."""
-        for lr in self.grid:
-            if lr not in self._known:
-                self._known[lr] = _judged(lr, [found[run] for run in self.runs(lr)])
+    def new(self) -> list[float]:
+        """The learning rates of the grid that were not tried yet."""
+        return [lr for lr in self.grid if lr not in self.tried]
 
     def best(self) -> Tried | None:
         """By the rule of `tune`; None if all diverged."""
-        alive = [one for one in self._known.values() if one.held_out_accuracy is not None]
+        alive = [one for one in self.tried.values() if one.held_out_accuracy is not None]
         return max(alive, key=_rank, default=None)
 
     def extend(self) -> None:
@@ -172,15 +175,15 @@ class _Search:
         elif best.lr == grid[-1]:
             self.grid = [*grid, rounded(grid[-1] * high)]
 
-    def outcome(self) -> Tuned | None:
-        """The best of the grid, from the smallest lr up; None if all diverged."""
+    def outcome(self) -> Tuned:
+        """The best of the grid, and what was tried, from the smallest lr up."""
         best = self.best()
-        if best is None or best.held_out_accuracy is None:
-            return None
+        assert best is not None
+        assert best.held_out_accuracy is not None
         return Tuned(
             config=replace(self.base, lr=best.lr),
             held_out_accuracy=best.held_out_accuracy,
-            tried=tuple(self._known[lr] for lr in self.grid),
+            tried=tuple(self.tried[lr] for lr in self.grid),
             extended=len(self.grid) - self._asked,
             at_edge=best.lr in (self.grid[0], self.grid[-1]),
         )
@@ -197,20 +200,6 @@ def _judged(lr: float, results: list[RunResult]) -> Tried:
         return Tried(lr, "diverged", None)
     accuracy = fmean(result.last.held_out_accuracy or 0.0 for result in results)
     return Tried(lr, "finished", accuracy, fmean(result.last.train_loss for result in results))
-
-
-def _outcomes(searches: list[_Search]) -> list[Tuned]:
-    found = {search: search.outcome() for search in searches}
-    hopeless = [
-        f"{search.base.slug()} ({', '.join(f'{lr:g}' for lr in search.grid)})"
-        for search, outcome in found.items()
-        if outcome is None
-    ]
-    if hopeless:
-        raise ExperimentError(
-            f"every learning rate diverged for {'; '.join(hopeless)}: give smaller ones"
-        )
-    return [outcome for outcome in found.values() if outcome is not None]
 
 
 def _grid(lrs: Grid, base: RunConfig) -> list[float]:

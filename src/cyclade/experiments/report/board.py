@@ -140,7 +140,8 @@ def read(root: str | Path) -> Board:
     final, tuning = _sorted_out(find_runs(root), root)
     shown = [] if final else [root.parent / name for name in plan.shows]
     for other in filter(Path.is_dir, shown):
-        final += _sorted_out(find_runs(other), other)[0]
+        if not read_plan(other).times:
+            final += _sorted_out(find_runs(other), other)[0]
     found = map(read_timing, (root, *shown))
     timing = next((times for times in found if times is not None), None)
     only_timed = final if plan.times else []  # runs that were made to be timed have no curves
@@ -188,8 +189,8 @@ def read(root: str | Path) -> Board:
 
 def _sorted_out(runs: list[RunResult], root: Path) -> tuple[list[RunResult], list[RunResult]]:
     """The runs to show, and those that served to tune; where there are only these, they show."""
+    final = [run for run in runs if not of_search(run.folder.relative_to(root))]
     tuning = [run for run in runs if of_search(run.folder.relative_to(root))]
-    final = [run for run in runs if run not in tuning]
     return (final, tuning) if final else (runs, [])
 
 
