@@ -21,7 +21,7 @@ from made_up_runs import fig1, make
 from cyclade.experiments import RunConfig
 from cyclade.experiments.report import report
 from cyclade.experiments.report.board import read, value
-from cyclade.experiments.report.groups import curve
+from cyclade.experiments.report.groups import by_epoch
 
 pytest.importorskip("selenium", reason="selenium is not installed")
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -213,10 +213,11 @@ def test_lines_are_the_means_and_bands_the_ranges(page: Page, root: Path, x: str
     for (panel, y), drawn, spreads in zip(figures, lines, bands, strict=True):
         wanted, given = [], []
         for (_, group), line, band in zip(panel.members, drawn, spreads, strict=True):
-            known = curve(group.averaged, value(x), value(y))
+            at, known = (by_epoch(group.averaged, value(key)) for key in (x, y))
             placed, around = points(line), points(band)
-            wanted += [(p.x, p.y.mean) for p in known] + [(p.x, p.y.high) for p in known]
-            wanted += [(p.x, p.y.low) for p in reversed(known)]
+            wanted += [(at[epoch].mean, one.mean) for epoch, one in known.items()]
+            wanted += [(at[epoch].mean, one.high) for epoch, one in known.items()]
+            wanted += [(at[epoch].mean, one.low) for epoch, one in reversed(known.items())]
             given += [*placed, *around]
         for axis in (0, 1):  # pixels are an affine image of the numbers, the same for all
             numbers = np.array([pair[axis] for pair in wanted], dtype=float)
@@ -308,7 +309,7 @@ def test_the_loss_may_be_logarithmic(page: Page) -> None:
     assert after[0] != before[0]
     assert after[1] == before[1]  # accuracies stay as they are
     placed = points(after[0][1])
-    losses = [p.y.mean for p in _sccd(page)]
+    losses = [one.mean for one in _sccd(page)]
     slope, start = np.polyfit(np.log(losses), placed[:, 1], 1)
     assert np.abs(slope * np.log(losses) + start - placed[:, 1]).max() < 0.05
 
@@ -316,7 +317,7 @@ def test_the_loss_may_be_logarithmic(page: Page) -> None:
 def _sccd(page: Page) -> Any:
     place = Path(page.driver.current_url.removeprefix("file://")).parent
     board = read(place)
-    return curve(board.panels[0].members[1][1].averaged, value("epoch"), value("train_loss"))
+    return [*by_epoch(board.panels[0].members[1][1].averaged, value("train_loss")).values()]
 
 
 def test_the_spread_can_be_chosen_and_is_said(page: Page) -> None:
@@ -343,7 +344,7 @@ def test_pointing_reads_values(page: Page) -> None:
     )
     ActionChains(page.driver).move_to_element_with_offset(svg, int(box[0]), 0).perform()
     text = page.one("#readout").text
-    end = _sccd(page)[-1].y
+    end = _sccd(page)[-1]
     assert f"epoch {EPOCHS}" in text
     assert f"SCCD\n{end.mean:.4f} ± {end.sd:.4f}" in text.replace("SCCD ", "SCCD\n")
     assert "3 seeds" in text

@@ -14,7 +14,7 @@ from cyclade.experiments import RunConfig, RunResult, find_runs
 from cyclade.experiments.report import summary
 from cyclade.experiments.report.board import ALONE, bounds, limits, read, styles, value
 from cyclade.experiments.report.files import Timing
-from cyclade.experiments.report.groups import curve, gather, names, panels, spread
+from cyclade.experiments.report.groups import by_epoch, gather, names, panels, spread
 from cyclade.experiments.report.payload import payload
 from cyclade.experiments.report.tables import full_table, plus_minus, timing_table, tuning_tables
 
@@ -55,16 +55,17 @@ def test_a_curve_is_the_mean_over_those_that_have_got_there(tmp_path: Path) -> N
         for c, n in zip(seeds, lengths, strict=True)
     ]
     (group,) = gather(find_runs(tmp_path))
-    points = curve(group.averaged, value("seconds"), value("train_loss"))
-    assert [point.epoch for point in points] == list(range(7))
-    for point in points:
-        there = [run[point.epoch] for run in rows if len(run) > point.epoch]
+    spreads = by_epoch(group.averaged, value("train_loss"))
+    seconds = by_epoch(group.averaged, value("seconds"))
+    assert list(spreads) == list(range(7))
+    for epoch, found in spreads.items():
+        there = [run[epoch] for run in rows if len(run) > epoch]
         losses = [one.train_loss for one in there]
-        assert point.y.n == len(there)
-        assert point.x == pytest.approx(statistics.fmean(one.seconds for one in there))
-        assert point.y.mean == pytest.approx(statistics.fmean(losses))
-        assert point.y.sd == pytest.approx(statistics.stdev(losses))
-        assert (point.y.low, point.y.high) == (min(losses), max(losses))
+        assert found.n == len(there)
+        assert seconds[epoch].mean == pytest.approx(statistics.fmean(one.seconds for one in there))
+        assert found.mean == pytest.approx(statistics.fmean(losses))
+        assert found.sd == pytest.approx(statistics.stdev(losses))
+        assert (found.low, found.high) == (min(losses), max(losses))
 
 
 def test_what_is_not_finite_enters_no_statistic() -> None:
@@ -79,8 +80,8 @@ def test_diverged_runs_are_left_out_of_means_and_named(tmp_path: Path) -> None:
     make(tmp_path / "bad", replace(BASE, seed=7), epochs=3, status="diverged")
     board = read(tmp_path)
     (group,) = board.groups
-    points = curve(group.averaged, value("epoch"), value("train_loss"))
-    assert [p.y.mean for p in points] == [one.train_loss for one in good]
+    spreads = by_epoch(group.averaged, value("train_loss"))
+    assert [one.mean for one in spreads.values()] == [one.train_loss for one in good]
     assert full_table(board).head[:2] == ("method", "runs")
     (line,) = full_table(board).lines
     assert line[1] == "1 of 2 finished; diverged: seed 7 in epoch 3"
@@ -156,10 +157,8 @@ def test_limits_hold_all_of_curves_without_spikes(tmp_path: Path) -> None:
             found = limits(board, panel, y)
             assert found is not None
             for _, group in panel.members:
-                points = curve(group.averaged, value("epoch"), value(y))
-                assert all(
-                    found[0] <= (p.y.low or 0) <= (p.y.high or 0) <= found[1] for p in points
-                )
+                for one in by_epoch(group.averaged, value(y)).values():
+                    assert found[0] <= (one.low or 0) <= (one.high or 0) <= found[1]
     assert bounds([0.1] * 50 + [0.9]) is None  # flat, then a rise: all of it is drawn
 
 
@@ -238,7 +237,6 @@ def test_a_plan_lays_out_the_board(tmp_path: Path) -> None:
     assert [entry.label for entry in board.entries] == ["SGD", "SCCD", "PAGE", "VRO-CCD"]
     assert board.columns == ("train_loss", "test_accuracy")
     assert len(board.runs) == 24
-    assert len(board.tuning) == 6
     assert "held_out_accuracy" not in board.y_keys
 
 
@@ -272,26 +270,14 @@ def test_the_papers_times_stand_beside_its_batch_alone() -> None:
 
 def test_tuning_shows_every_lr_and_the_one_taken(tmp_path: Path) -> None:
     tables = tuning_tables(read(fig1(tmp_path)))
-    assert [name for name, _ in tables] == ["SCCD", "SCCD, with spectral normalisation"]
+    assert [name for name, _ in tables] == [
+        "SCCD", "SCCD, with spectral normalisation (at the edge of the grid)",
+    ]  # fmt: skip
     table = tables[0][1]
-    assert [line[0] for line in table.lines] == ["0.01", "0.05", "0.25"]
+    assert table.lines == [
+        ("0.01", "0.0100", "finished"), ("0.05", "0.0500", "finished"), ("0.25", "–", "diverged"),
+    ]  # fmt: skip
     assert table.taken == {1}
-    assert "diverged: seed 0" in table.lines[2][-1]
-
-
-def test_tuning_is_read_from_its_outcome_where_the_runs_are_gone(tmp_path: Path) -> None:
-    make(tmp_path / "runs" / "a", replace(BASE, lr=0.1))
-    outcome = (
-        '{"tuned": [{"config": {"method": "SCCD", "batch": 64, "lr": 0.1}, "at_edge": true, '
-        '"tried": [{"lr": 0.1, "status": "finished", "held_out_accuracy": 0.5}, '
-        '{"lr": 0.2, "status": "diverged", "held_out_accuracy": null}]}]}'
-    )
-    (tmp_path / "tune").mkdir()
-    (tmp_path / "tune" / "tuned.json").write_text(outcome)
-    ((name, table),) = tuning_tables(read(tmp_path))
-    assert name == "SCCD (at the edge of the grid)"
-    assert table.lines == [("0.1", "0.5000", "finished"), ("0.2", "–", "diverged")]
-    assert table.taken == {0}
 
 
 def test_tuning_runs_alone_are_shown_as_runs(tmp_path: Path) -> None:

@@ -4,12 +4,12 @@
     One line per run: its folder, its config, how it ended, and the versions and the hardware of
     every start.
 ``histories.csv``
-    Every line of every ``history.csv``, with the folder of its run in front; of a search run
-    (below ``tune``) the last line, by which it was judged.
+    Every line of every ``history.csv``, with the folder of its run in front.
 
 `find_runs` reads both forms, so whatever reads run folders reads packed results. Each line of
 ``runs.jsonl`` says how many rows its run has and their digest: tables that were cut short or
-changed are an error. Checkpoints are not kept, so only runs that have ended can be packed.
+changed are an error. Checkpoints are not kept, so only runs that have ended can be packed. Of a
+search (below ``tune``) its outcome is kept, and not its runs.
 """
 
 from __future__ import annotations
@@ -140,6 +140,8 @@ def _records(root: Path) -> list[_Record]:
     """What is to be kept of the runs at or below a folder, whichever form they have."""
     found: dict[str, _Record] = {}
     for run in run_folders.find_runs(root):
+        if of_search(run.folder.relative_to(root)):
+            continue
         if run.status == "unfinished":
             raise FolderError(f"{run.folder} has not ended: go on with it, or delete it")
         record = _recorded(run, run.folder.relative_to(root).as_posix())
@@ -160,9 +162,8 @@ def _recorded(run: RunResult, name: str) -> _Record:
     except (OSError, ValueError, csv.Error) as error:
         raise FolderError(f"{path} cannot be packed: {error}") from error
     _check(name, f"{path} cannot be packed")
-    kept = rows[-1:] if of_search(Path(name)) else rows
     config = {k: v for k, v in asdict(run.config).items() if v is not None}
-    return _Record(name, config, done, about, (head, *kept))
+    return _Record(name, config, done, about, (head, *rows))
 
 
 def _read(folder: Path) -> list[_Record]:

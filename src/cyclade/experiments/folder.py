@@ -190,9 +190,7 @@ class RunFolder:
         changed = done.get("checkpoint", digest(content)) != digest(content)
         return f"{path} is not as it was when the run ended" if changed else ""
 
-    def _contradiction(
-        self, config: RunConfig, done: dict[str, Any], rows: list[Row]
-    ) -> str:
+    def _contradiction(self, config: RunConfig, done: dict[str, Any], rows: list[Row]) -> str:
         """Where the mark, the config and the history do not fit each other."""
         mark, table = self.path / DONE, self.path / HISTORY
         if done.get("run", config.identity) != config.identity:

@@ -21,8 +21,8 @@ def report(root: str | Path, out: str | Path | None = None) -> Path:
     ----------
     root:
         Any folder with runs. A ``plan.json`` in it adds title, question, claims and the layout of
-        the panels, a ``timing.json`` the times of runs alone; runs below a folder ``tune`` are
-        shown as tuning. Packed results are read as run folders are. No network is loaded.
+        the panels, a ``timing.json`` the times of runs alone, a ``tune/tuned.json`` the outcome of
+        a search. Packed results are read as run folders are. No network is loaded.
     out:
         The page; by default ``root/report.html``. The figures are beside it, in ``figures``.
         Without matplotlib there are none, and the page says so.

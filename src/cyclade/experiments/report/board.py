@@ -24,7 +24,7 @@ from cyclade.experiments.report.files import (
 from cyclade.experiments.report.groups import (
     Group,
     Value,
-    curve,
+    by_epoch,
     gather,
     names,
     panels,
@@ -86,7 +86,6 @@ class Board:
     split: tuple[str, ...]
     entries: tuple[Entry, ...]
     panels: tuple[Panel, ...]
-    tuning: tuple[Group, ...]
     searches: tuple[SearchOutcome, ...]
     x_keys: tuple[str, ...]
     y_keys: tuple[str, ...]
@@ -137,11 +136,11 @@ def read(root: str | Path) -> Board:
     """Everything at or below a folder that has runs."""
     root = Path(root)
     plan = read_plan(root)
-    final, tuning = _sorted_out(find_runs(root), root)
+    final = _shown(root)
     shown = [] if final else [root.parent / name for name in plan.shows]
     for other in filter(Path.is_dir, shown):
         if not read_plan(other).times:
-            final += _sorted_out(find_runs(other), other)[0]
+            final += _shown(other)
     found = map(read_timing, (root, *shown))
     timing = next((times for times in found if times is not None), None)
     only_timed = final if plan.times else []  # runs that were made to be timed have no curves
@@ -175,7 +174,6 @@ def read(root: str | Path) -> Board:
         split=split,
         entries=entries,
         panels=drawn,
-        tuning=tuple(gather(tuning)),
         searches=tuple(read_searches(root)),
         x_keys=(*X_KEYS, ALONE) if known else X_KEYS,
         y_keys=tuple(key for key in Y_KEYS if held or key != "held_out_accuracy"),
@@ -187,11 +185,10 @@ def read(root: str | Path) -> Board:
     )
 
 
-def _sorted_out(runs: list[RunResult], root: Path) -> tuple[list[RunResult], list[RunResult]]:
-    """The runs to show, and those that served to tune; where there are only these, they show."""
-    final = [run for run in runs if not of_search(run.folder.relative_to(root))]
-    tuning = [run for run in runs if of_search(run.folder.relative_to(root))]
-    return (final, tuning) if final else (runs, [])
+def _shown(root: Path) -> list[RunResult]:
+    """The runs of a folder but for those that served to tune; where there are only these, they."""
+    runs = find_runs(root)
+    return [run for run in runs if not of_search(run.folder.relative_to(root))] or runs
 
 
 # ------------------------------------------------------------------ how far an axis may reach
@@ -211,14 +208,14 @@ def limits(board: Board, panel: Panel, y: str) -> Limits | None:
     all runs diverged, they hold the part that can be drawn to scale.
     """
     values, starts, lost = [], [], []
-    for one in board.panels if board.same_scale else (panel,):
-        for _, group in one.members:
-            points = curve(group.averaged, value("epoch"), value(y))
-            for point in points:
-                values += [v for v in (point.y.low, point.y.mean, point.y.high) if v is not None]
-            starts += [v for p in points[:1] for v in (p.y.low, p.y.high) if v is not None]
+    for drawn in board.panels if board.same_scale else (panel,):
+        for _, group in drawn.members:
+            spreads = list(by_epoch(group.averaged, value(y)).values())
+            for one in spreads:
+                values += [v for v in (one.low, one.mean, one.high) if v is not None]
+            starts += [v for one in spreads[:1] for v in (one.low, one.high) if v is not None]
             for run in group.of_status("diverged"):
-                seen = [p.y.mean or 0.0 for p in curve([run], value("epoch"), value(y))]
+                seen = [one.mean or 0.0 for one in by_epoch([run], value(y)).values()]
                 lost += [v for v in seen if abs(v) <= 3 * abs(seen[0]) + 1]
     if values:
         return bounds(values, starts)

@@ -52,6 +52,11 @@ class Group:
         """The runs that enter means: a diverged run has no place in an average."""
         return [run for run in self.runs if run.status != "diverged" and run.history]
 
+    @property
+    def ended(self) -> list[RunResult]:
+        """The runs whose ends are averaged: the finished ones, or else those under way."""
+        return self.of_status("finished") or self.averaged
+
 
 def gather(results: Iterable[RunResult]) -> list[Group]:
     """The groups of some runs. Of several copies of one run the most complete one counts."""
@@ -108,44 +113,23 @@ def spread(values: Iterable[float | None]) -> Spread:
 Value = Callable[[Row], float | None]
 
 
-@dataclass(frozen=True)
-class CurvePoint:
-    """A group after an epoch: where it stands on an axis (mean over the seeds) and how high."""
-
-    epoch: int
-    x: float
-    y: Spread
-
-
-def curve(runs: Sequence[RunResult], x: Value, y: Value) -> list[CurvePoint]:
-    """One point per epoch, over the runs that have got there with a finite value.
+def by_epoch(runs: Iterable[RunResult], y: Value) -> dict[int, Spread]:
+    """The spread of a value after each epoch, over the runs that have got there with a finite one.
 
     Seeds are matched by epoch on every axis: on one where they stand apart (seconds, or samples of
-    methods that toss coins) the point lies at their mean.
+    methods that toss coins) a point lies at their mean.
     """
-    rows: dict[int, list[Row]] = {}
+    found: dict[int, list[float | None]] = {}
     for run in runs:
         for row in run.history:
-            if _finite(x(row)) and _finite(y(row)):
-                rows.setdefault(row.epoch, []).append(row)
-    return [
-        CurvePoint(epoch, spread(map(x, there)).mean or 0.0, spread(map(y, there)))
-        for epoch, there in sorted(rows.items())
-    ]
+            found.setdefault(row.epoch, []).append(y(row))
+    spreads = {epoch: spread(values) for epoch, values in sorted(found.items())}
+    return {epoch: one for epoch, one in spreads.items() if one.n}
 
 
 def last(runs: Iterable[RunResult], y: Value) -> Spread:
     """The spread of a value at the ends of some runs."""
     return spread(y(run.last) for run in runs if run.history)
-
-
-def ended(group: Group) -> list[RunResult]:
-    """The runs whose ends are averaged: the finished ones, or else those under way."""
-    return group.of_status("finished") or group.averaged
-
-
-def _finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
 
 
 # ------------------------------------------------------------- what groups and panels are called

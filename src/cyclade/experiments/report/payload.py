@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
-from operator import attrgetter
+from collections.abc import Sequence
 from typing import Any
 
 from cyclade.experiments.folder import RunResult
 from cyclade.experiments.report.board import X_LABELS, Y_LABELS, Board, limits, value
-from cyclade.experiments.report.groups import Group, Spread, Value, curve, ended, last
+from cyclade.experiments.report.groups import Group, Spread, Value, by_epoch, last
 
 _LOSSES = ("train_loss",)
 _NUMBER_LABELS = {"batch": "b, images in a batch"}
@@ -69,15 +68,15 @@ def _overview(board: Board) -> dict[str, Any] | None:
         at = getattr(group.config, key)
         if isinstance(at, bool) or not isinstance(at, int | float) or at <= 0:
             return None
-        if ended(group):
+        if group.ended:
             ends.setdefault(number, []).append((at, group))
     series = []
     for number, some in ends.items():
-        runs = [ended(group) for _, group in some]
+        runs = [group.ended for _, group in some]
         mean = {
             "epochs": [at for at, _ in some],
             "x": {key: [_number(math.log2(at)) for at, _ in some]},  # batches grow by factors
-            "y": {y: _columns(last(one, value(y)) for one in runs) for y in board.y_keys},
+            "y": {y: _columns([last(one, value(y)) for one in runs]) for y in board.y_keys},
         }
         series.append({"entry": number, "seeds": max(map(len, runs)), "mean": mean, "runs": []})
     values = sorted({at for some in ends.values() for at, _ in some})
@@ -98,23 +97,23 @@ def _mean(runs: list[RunResult], xs: dict[str, Value], ys: dict[str, Value]) -> 
     """By epoch; every value is a list over the epochs, with null where there is none."""
     epochs = sorted({row.epoch for run in runs for row in run.history})
 
-    def spreads(key: Value) -> list[Spread | None]:
-        found = {point.epoch: point.y for point in curve(runs, attrgetter("epoch"), key)}
-        return [found.get(epoch) for epoch in epochs]
+    def columns(key: Value) -> dict[str, list[float | None]]:
+        found = by_epoch(runs, key)
+        return _columns([found.get(epoch, Spread(0)) for epoch in epochs])
 
     return {
         "epochs": epochs,
-        "x": {key: _columns(spreads(x), ("mean",))["mean"] for key, x in xs.items()},
-        "y": {key: _columns(spreads(y)) for key, y in ys.items()},
+        "x": {key: columns(x)["mean"] for key, x in xs.items()},
+        "y": {key: columns(y) for key, y in ys.items()},
     }
 
 
-def _columns(
-    spreads: Iterable[Spread | None], names: Sequence[str] = ("mean", "sd", "low", "high", "n")
-) -> dict[str, list[float | None]]:
-    """Spreads as a list for each of these fields."""
-    found = list(spreads)
-    return {name: [_number(getattr(one, name, None)) for one in found] for name in names}
+def _columns(spreads: Sequence[Spread]) -> dict[str, list[float | None]]:
+    """Spreads as a list for each of their fields; all null where there is no value."""
+    names = ("mean", "sd", "low", "high", "n")
+    return {
+        name: [_number(getattr(one, name) if one.n else None) for one in spreads] for name in names
+    }
 
 
 def _single(run: RunResult, xs: dict[str, Value], ys: dict[str, Value]) -> dict[str, Any]:

@@ -9,16 +9,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cyclade.experiments.config import TIMED_BY, RunConfig
+from cyclade.experiments.config import TIMED_BY
 from cyclade.experiments.display import aligned
 from cyclade.experiments.folder import RunResult
 from cyclade.experiments.report.board import Board, value
-from cyclade.experiments.report.files import SearchOutcome, Timing
+from cyclade.experiments.report.files import Timing
 from cyclade.experiments.report.groups import (
     Group,
     Spread,
     different,
-    ended,
     last,
     named,
     varying,
@@ -123,7 +122,7 @@ def summary_table(board: Board) -> Table:
     ends = ("train loss", "test accuracy", "seconds", "diverged")
     table = Table(("method", "spectral", *extra, "lr", "seeds", *ends))
     for group in board.groups:
-        config, runs = group.config, ended(group)
+        config, runs = group.config, group.ended
         under_way = "" if group.of_status("finished") or not runs else " (unfinished)"
         named = [getattr(config, key) for key in ("spectral", *extra)]
         table.add(
@@ -155,7 +154,7 @@ def full_table(board: Board) -> Table:
         members = [group for _, group in panel.members]
         best = {key: _best(members, key, -1 if key == "train_loss" else 1) for key in ends}
         for i, (entry, group) in enumerate(panel.members):
-            runs = ended(group)
+            runs = group.ended
             means = (
                 last(runs, value(k)).mean for k in ("samples_paper", "samples", "multiply_adds")
             )
@@ -278,62 +277,21 @@ def _unchanged(row: Mapping[str, Any]) -> bool:
 
 
 def tuning_tables(board: Board) -> list[tuple[str, Table]]:
-    """A table for each config that was tuned, with a line for every lr.
-
-    They are read from the tuning runs, or where these are gone from ``tune/tuned.json``.
-    """
-    searches = {_untuned(search.config): search for search in board.searches}
-    families: dict[RunConfig, list[Group]] = {}
-    for group in board.tuning:
-        families.setdefault(_untuned(group.config), []).append(group)
-    taken = {_untuned(group.config): group.config.lr for group in board.groups}
-    taken |= {family: search.config.lr for family, search in searches.items()}
-    everything = list(dict.fromkeys([*families, *searches]))
-    apart = different(everything)
+    """A table for each config that was tuned, with a line for every lr."""
+    families = [replace(one.config, lr=1.0, epochs=1) for one in board.searches]
+    apart = different(families)
     tables = []
-    for family in everything:
-        name, search = named(family, apart), searches.get(family)
-        if search and search.at_edge:
-            name += " (at the edge of the grid)"
-        if family in families:
-            tables.append((name, _from_runs(families[family], taken.get(family))))
-        else:
-            tables.append((name, _from_search(searches[family])))
+    for family, search in zip(families, board.searches, strict=True):
+        table = Table(("lr", "held-out accuracy", "runs"))
+        for one in search.tried:
+            accuracy, status = one.get("held_out_accuracy"), str(one.get("status", ""))
+            table.add(
+                f"{one['lr']:g}",
+                NOTHING if accuracy is None else f"{accuracy:.4f}",
+                status,
+                bad=[] if status == "finished" else ["runs"],
+                taken=one["lr"] == search.config.lr,
+            )
+        edge = " (at the edge of the grid)" if search.at_edge else ""
+        tables.append((named(family, apart) + edge, table))
     return tables
-
-
-def _untuned(config: RunConfig) -> RunConfig:
-    """The config without what tuning changes (lr, seed, length, images held out) or ignores."""
-    return replace(config, lr=1.0, seed=0, epochs=1, held_out=0.0, device="auto")
-
-
-def _from_runs(groups: Sequence[Group], taken: float | None) -> Table:
-    table = Table(("lr", "seeds", "held-out accuracy", "train loss", "runs"))
-    means = {group: last(ended(group), value("held_out_accuracy")).mean for group in groups}
-    best = max((mean for mean in means.values() if mean is not None), default=None)
-    for group in sorted(groups, key=lambda group: group.config.lr):
-        runs = ended(group)
-        table.add(
-            f"{group.config.lr:g}",
-            str(len(runs)),
-            *_ends(runs, ("held_out_accuracy", "train_loss")),
-            state(group),
-            best=[] if best is None or means[group] != best else ["held-out accuracy"],
-            bad=[] if group.whole else ["runs"],
-            taken=group.config.lr == taken,
-        )
-    return table
-
-
-def _from_search(search: SearchOutcome) -> Table:
-    table = Table(("lr", "held-out accuracy", "runs"))
-    for one in search.tried:
-        accuracy, status = one.get("held_out_accuracy"), str(one.get("status", ""))
-        table.add(
-            f"{one['lr']:g}",
-            NOTHING if accuracy is None else f"{accuracy:.4f}",
-            status,
-            bad=[] if status == "finished" else ["runs"],
-            taken=one["lr"] == search.config.lr,
-        )
-    return table
