@@ -190,15 +190,10 @@ def serve(
     write(folder, files)
     official = known()[name].official
     assert official is not None
-    downloads = tuple(
-        replace(
-            download,
-            urls=(f"{url}nothing-here", f"{url}{download.name}"),
-            hash="md5:" + hashlib.md5(files[download.name]).hexdigest(),
-        )
-        for download in official.downloads
-    )
-    changed = replace(known()[name], official=replace(official, downloads=downloads))
+    hashes = {file: f"md5:{hashlib.md5(content).hexdigest()}" for file, content in files.items()}
+    assert hashes.keys() == official.downloads.keys()
+    hosts = (f"{url}nothing-here/", url)
+    changed = replace(known()[name], official=replace(official, hosts=hosts, downloads=hashes))
     monkeypatch.setitem(known(), name, changed)
 
 
@@ -284,7 +279,7 @@ def test_fashion_mnist_is_checked_as_published(
     """Compressed, by the checksums of the compressed files; MNIST's files are not taken for it."""
     official = known()["fashion-mnist"].official
     assert official is not None
-    assert [f.hash for f in official.files] == [d.hash for d in official.downloads]
+    assert [f.hash for f in official.files] == list(official.downloads.values())
     contents, arrays = mnist()
     files = {f"{name}.gz": gzip.compress(content) for name, content in contents.items()}
     write(tmp_path, files)

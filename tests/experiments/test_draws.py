@@ -67,7 +67,7 @@ def test_rows_are_distinct_and_uniform(n: int, size: int) -> None:
     assert distinct(np.random.default_rng(0), n, 0, size).shape == (0, size)
 
 
-def test_batches_are_gathered_in_pieces() -> None:
+def test_batches_are_gathered() -> None:
     sizes = [300, 1, 300, 900, 2, 3]
     indices = np.random.default_rng(0).integers(100, size=sum(sizes))
     refresh = [True, False, True, True, False, False]

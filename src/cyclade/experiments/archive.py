@@ -112,11 +112,11 @@ def pack(source: str | Path, target: str | Path) -> Path:
 
 
 def unpack(source: str | Path, target: str | Path) -> Path:
-    """The run folders again, file by file as they were, but for checkpoints and search runs."""
+    """The run folders again, file by file as they were, but for checkpoints."""
     source, target = Path(source), Path(target)
     if not (source / RUNS).exists():
         raise FolderError(f"{source} holds no packed results ({RUNS})")
-    records = [one for one in _read(source) if not of_search(Path(one.folder))]
+    records = _read(source)
     beside = [name for name in BESIDE if (source / name).exists()]
     try:
         places = {name: inside(target, name) for name in (*(r.folder for r in records), *beside)}

@@ -2,7 +2,7 @@
 
 Which images a step sees is a pure function of the seed and the epoch. The indices are drawn on the
 host, so that they are the same on every device; they go to the device once an epoch, and the images
-are gathered there, several batches at a time.
+of each step are gathered there.
 """
 
 from __future__ import annotations
@@ -126,7 +126,6 @@ def _moments(values: Bytes) -> tuple[float, float]:
 Indices = np.ndarray[Any, np.dtype[np.int64]]
 
 _SHUFFLE, _COINS, _BATCHES, _FIRST = range(4)  # independent streams of random numbers
-_GATHERED = {"cpu": 512, "cuda": 8192}  # images at once: caches want few, kernel launches many
 
 
 @dataclass(frozen=True)
@@ -140,17 +139,8 @@ class Draws:
     def gathered(self, split: Split) -> Iterator[tuple[Tensor, Tensor, bool]]:
         """Images, labels and coin of each step."""
         index = torch.from_numpy(self.indices).to(split.labels.device)
-        first, at, most = 0, 0, _GATHERED.get(index.device.type, 512)
-        while first < len(self.sizes):
-            last, end = first, at
-            while last < len(self.sizes) and (last == first or end - at < most):
-                end += self.sizes[last]
-                last += 1
-            sizes, chosen = self.sizes[first:last], index[at:end]
-            images = torch.split(split.images[chosen], sizes)
-            labels = torch.split(split.labels[chosen], sizes)
-            yield from zip(images, labels, self.refresh[first:last], strict=True)
-            first, at = last, end
+        for chosen, refresh in zip(torch.split(index, self.sizes), self.refresh, strict=True):
+            yield split.images[chosen], split.labels[chosen], refresh
 
 
 class EpochShuffle:

@@ -18,12 +18,10 @@ class Display:
     """For each run loss, accuracy and time left: bars in a terminal, else a line now and then."""
 
     def __init__(self, shown: bool = True) -> None:
-        terminal = sys.stdout is not None and sys.stdout.isatty()
         self.shown = shown and sys.stdout is not None
-        self._progress: Any = _progress() if shown and terminal else None
+        self._progress = _progress() if self.shown and sys.stdout.isatty() else None
         self._tasks: dict[str, Any] = {}
-        self._began: dict[str, tuple[float, int]] = {}
-        self._printed: dict[str, tuple[float, int]] = {}
+        self._lines: dict[str, tuple[float, int, float, int]] = {}
 
     def __enter__(self) -> Display:
         if self._progress is not None:
@@ -41,33 +39,25 @@ class Display:
         if self._progress is None:
             self._line(config, row)
             return
-        name = config.slug()
+        name, kept = config.slug(), {"total": config.epochs, "loss": "", "accuracy": ""}
         if name not in self._tasks:
-            self._tasks[name] = self._progress.add_task(
-                _title(config), total=config.epochs, loss="", accuracy=""
-            )
-        self._progress.update(
-            self._tasks[name],
-            completed=row.epoch,
-            loss=f"{row.train_loss:.3f}",
-            accuracy=f"{row.test_accuracy:.3f}",
-        )
+            self._tasks[name] = self._progress.add_task(_title(config), **kept)
+        loss, accuracy = f"{row.train_loss:.3f}", f"{row.test_accuracy:.3f}"
+        self._progress.update(self._tasks[name], completed=row.epoch, loss=loss, accuracy=accuracy)
 
     def end(self, config: RunConfig) -> None:
         """A run is over."""
-        task = self._tasks.get(config.slug())
-        if task is not None:
-            self._progress.stop_task(task)
+        if config.slug() in self._tasks:
+            self._progress.stop_task(self._tasks[config.slug()])
 
     def _line(self, config: RunConfig, row: Row) -> None:
         """A plain line, every few seconds and at the end of a run."""
         name, now = config.slug(), time.monotonic()
-        began, first = self._began.setdefault(name, (now, row.epoch))
-        last, epoch = self._printed.get(name, (began, -1))
+        began, first, last, told = self._lines.setdefault(name, (now, row.epoch, now, -1))
         over = row.epoch == config.epochs
-        if row.epoch == epoch or not (over or now - last >= EVERY):
+        if row.epoch == told or not (over or now - last >= EVERY):
             return
-        self._printed[name] = (now, row.epoch)
+        self._lines[name] = (began, first, now, row.epoch)
         left = ""
         if not over and row.epoch > first:
             seconds = (now - began) / (row.epoch - first) * (config.epochs - row.epoch)
@@ -101,18 +91,13 @@ def duration(seconds: float) -> str:
 
 def _progress() -> Any:
     try:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-        from rich.progress import TimeRemainingColumn as Left
+        from rich.progress import BarColumn, Progress, TimeRemainingColumn
     except ImportError:
         return None
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=10),
-        TextColumn("{task.completed:g}/{task.total:g}"),
-        TextColumn("loss {task.fields[loss]} test {task.fields[accuracy]}"),
-        TimeElapsedColumn(),
-        Left(),
-    )
+    epochs, reached = "{task.completed:g}/{task.total:g}", "loss {task.fields[loss]}"
+    reached += " test {task.fields[accuracy]}"
+    bar, left = BarColumn(bar_width=10), TimeRemainingColumn()
+    return Progress("{task.description}", bar, epochs, reached, left)
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> str:

@@ -10,6 +10,7 @@ import hashlib
 import os
 import tarfile
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -67,30 +68,14 @@ def _damaged(path: Path, what: str) -> DataError:
 
 
 @dataclass(frozen=True)
-class Download:
-    """One file to fetch: its addresses, tried in turn, and its hash."""
-
-    name: str
-    urls: tuple[str, ...]
-    hash: str
-
-
-def downloads(hosts: tuple[str, ...], hashes: dict[str, str]) -> tuple[Download, ...]:
-    """Files by name and hash, each of which all of these hosts have."""
-    return tuple(
-        Download(name, tuple(f"{host}{name}" for host in hosts), official)
-        for name, official in hashes.items()
-    )
-
-
-@dataclass(frozen=True)
 class Official:
-    """The files of a data set."""
+    """The files of a data set, and what to fetch for them: names and hashes, from some hosts."""
 
     folder: str  # where the files lie below the data folder
     also: tuple[str, ...]  # other places that people and tools use
     files: tuple[OfficialFile, ...]
-    downloads: tuple[Download, ...]
+    hosts: tuple[str, ...]  # which all have everything; tried in turn
+    downloads: Mapping[str, str]
 
     def locate(self, root: Path) -> dict[str, Path | None]:
         """Where each file lies below `root`, as it is or compressed; None if it is not there."""
@@ -101,8 +86,8 @@ class Official:
             found[file.name] = next((place for place in places if place.is_file()), None)
         return found
 
-    def places(self, name: str, root: Path) -> list[Path]:
-        """Where the files lie; an error if one is missing. `name` is for the error."""
+    def contents(self, name: str, root: Path) -> dict[str, bytes]:
+        """The checked content of every file; `name` is for the error if one is missing."""
         places = self.locate(root)
         missing = [file for file, place in places.items() if place is None]
         if missing:
@@ -111,12 +96,7 @@ class Official:
                 f"`cyclade data {name} --data-dir {root}`, or put the official files into "
                 f"{root / self.folder}"
             )
-        return [place for place in places.values() if place is not None]
-
-    def contents(self, name: str, root: Path) -> dict[str, bytes]:
-        """The checked content of every file."""
-        places = self.places(name, root)
-        return {f.name: f.read(place) for f, place in zip(self.files, places, strict=True)}
+        return {file.name: file.read(places[file.name] or root) for file in self.files}
 
 
 def data_folder(data_dir: str | Path | None) -> Path:
@@ -144,7 +124,7 @@ def verify(name: str, data_dir: str | Path | None = None) -> Path | None:
         return None
     root = data_folder(data_dir)
     official.contents(name, root)
-    return official.places(name, root)[0].parent
+    return next(place.parent for place in official.locate(root).values() if place)
 
 
 def fetch(name: str, data_dir: str | Path | None = None, *, progress: bool = False) -> Path | None:
@@ -158,44 +138,46 @@ def fetch(name: str, data_dir: str | Path | None = None, *, progress: bool = Fal
         return None
     root = data_folder(data_dir)
     there = official.locate(root)
-    for download in () if all(there.values()) else official.downloads:
-        if download.name.endswith(".tar.gz"):
-            archive = root / download.name
+    for file in () if all(there.values()) else official.downloads:
+        if file.endswith(".tar.gz"):
+            archive = root / file
             given = archive.exists()
-            _retrieve(download, root, progress)
+            _retrieve(official, file, root, progress)
             _unpack(archive, official, root / official.folder)
             if not given:
                 archive.unlink()
-        elif not any(there.get(key) for key in (download.name, download.name.removesuffix(".gz"))):
-            _retrieve(download, root / official.folder, progress)
+        elif not any(there.get(key) for key in (file, file.removesuffix(".gz"))):
+            _retrieve(official, file, root / official.folder, progress)
     return verify(name, root)
 
 
-def _retrieve(download: Download, folder: Path, progress: bool) -> None:
-    """One download, from the first address that gives the right file."""
-    path = folder / download.name
+def _retrieve(official: Official, name: str, folder: Path, progress: bool) -> None:
+    """One download, from the first host that gives the right file."""
+    path, known = folder / name, official.downloads[name]
     if path.exists():  # the user's own
-        check_hash(path, download.hash, read(path, LARGEST))
+        check_hash(path, known, read(path, LARGEST))
         return
     try:
         pooch: Any = import_module("pooch")
     except ImportError as error:
+        where = official.hosts[0] + name
         raise DataError(
-            f"fetching needs pooch: pip install pooch. Or put the file of {download.urls[0]} "
-            f"({download.hash}) into {folder}"
+            f"fetching needs pooch: pip install pooch. Or put the file of {where} ({known}) into "
+            f"{folder}"
         ) from error
     pooch.get_logger().setLevel("ERROR")
     reasons = []
-    for url in download.urls:
+    for host in official.hosts:
         bar = _bar() if progress else False
         try:
-            pooch.retrieve(url, download.hash, download.name, folder, progressbar=bar)
+            pooch.retrieve(host + name, known, name, folder, progressbar=bar)
             return
         except Exception as error:  # pooch passes on whatever its downloaders raise
-            reasons.append(f"{url}: {str(error).splitlines()[0] if str(error) else repr(error)}")
+            said = str(error).splitlines()[0] if str(error) else repr(error)
+            reasons.append(f"{host}{name}: {said}")
     raise DataError(
-        f"{download.name} could not be fetched ({'; '.join(reasons)}). Fetch it by other means "
-        f"({download.hash}) and put it, unpacked if it is a tar file, into {folder}"
+        f"{name} could not be fetched ({'; '.join(reasons)}). Fetch it by other means "
+        f"({known}) and put it, unpacked if it is a tar file, into {folder}"
     )
 
 

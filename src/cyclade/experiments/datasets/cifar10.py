@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cyclade.experiments.datasets import Contents, DatasetInfo, Parts
-from cyclade.experiments.official import Official, OfficialFile, downloads
+from cyclade.experiments.official import Official, OfficialFile
 
 if TYPE_CHECKING:
     from torch import nn
@@ -59,9 +59,7 @@ DATASET = DatasetInfo(
         files=tuple(
             OfficialFile(f"{name}.bin", 30_730_000, f"sha1:{sha1}") for name, sha1 in SHA1.items()
         ),
-        downloads=downloads(
-            ("https://www.cs.toronto.edu/~kriz/",),
-            {"cifar-10-binary.tar.gz": "md5:c32a1d4ab5d03f1284b67883e8d87530"},
-        ),
+        hosts=("https://www.cs.toronto.edu/~kriz/",),
+        downloads={"cifar-10-binary.tar.gz": "md5:c32a1d4ab5d03f1284b67883e8d87530"},
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cyclade.experiments.datasets import DatasetInfo
 from cyclade.experiments.datasets.mnist import net, read
-from cyclade.experiments.official import Official, OfficialFile, downloads
+from cyclade.experiments.official import Official, OfficialFile
 
 HOSTS = (
     "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
@@ -32,6 +32,7 @@ DATASET = DatasetInfo(
         folder="FashionMNIST/raw",
         also=("fashion-mnist", "FashionMNIST"),  # not "": MNIST's files have the same names
         files=tuple(OfficialFile(*file) for file in FILES),
-        downloads=downloads(HOSTS, {name: md5 for name, _, md5 in FILES}),
+        hosts=HOSTS,
+        downloads={name: md5 for name, _, md5 in FILES},
     ),
 )

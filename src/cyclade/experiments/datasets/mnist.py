@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cyclade.experiments.datasets import Bytes, Contents, DatasetInfo, Parts
-from cyclade.experiments.official import Official, OfficialFile, downloads
+from cyclade.experiments.official import Official, OfficialFile
 
 if TYPE_CHECKING:
     from torch import nn
@@ -76,6 +76,7 @@ DATASET = DatasetInfo(
         folder="MNIST/raw",
         also=("", "mnist", "MNIST"),
         files=tuple(OfficialFile(name, size, f"sha256:{sha}") for name, size, sha, _ in FILES),
-        downloads=downloads(HOSTS, {f"{name}.gz": f"md5:{md5}" for name, _, _, md5 in FILES}),
+        hosts=HOSTS,
+        downloads={f"{name}.gz": f"md5:{md5}" for name, _, _, md5 in FILES},
     ),
 )
