@@ -47,7 +47,7 @@ class Display:
 
     def end(self, config: RunConfig) -> None:
         """A run is over."""
-        if config.slug() in self._tasks:
+        if self._progress is not None and config.slug() in self._tasks:
             self._progress.stop_task(self._tasks[config.slug()])
 
     def _line(self, config: RunConfig, row: Row) -> None:
