@@ -96,7 +96,7 @@ class Routes:
     def _proved(self, batches: Sequence[Batch]) -> bool:
         """Whether the route is proved for such batches, and the model still what it was then."""
         self.net.check_unchanged()
-        if not self.chosen or self._structure.changed() is not None:
+        if not self.chosen or self._structure.changed():
             return False
         many = len(batches) > 1
         return all(self.chain.is_proved(batch.inputs, many=many) for batch in batches)
@@ -246,16 +246,16 @@ class Routes:
 
     def check_parameters(self) -> None:
         """Refuse to go on when the model has other parameters than it had."""
-        if self._structure.changed() is not None:
+        if self._structure.changed():
             self.net.check_registry()
 
     def _follow_changes(self, inputs: Inputs) -> None:
         """Cut again where the model has changed, or could not be cut without a batch."""
         changed = self._structure.changed()
-        if changed is not None:
+        if changed:
             self.net.check_registry()
             self.net.whole_model = False
-        if changed is not None or not self.settled:
+        if changed or not self.settled:
             self.settled = True
             self._use(cut(self._model, example=inputs, stages=self._stages))
 

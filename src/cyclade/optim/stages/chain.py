@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from operator import itemgetter
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -29,27 +28,23 @@ class CutWarning(UserWarning):
     """A model that is cut often, or that could not be cut, so that every replay runs all of it."""
 
 
-def _modules_env(inputs: Inputs, leaves: list[Any]) -> Env:
-    return {"args": tuple(inputs.args), "kwargs": dict(inputs.kwargs)}
-
-
+@dataclass(eq=False)
 class Cut:
-    """Parts in execution order, the ways into and out of their env, and when they hold.
+    """Stages in execution order, the ways into and out of their env, and when they hold.
 
-    `fits` says whether an export may serve a call of other sizes. `key` is what the cut depends
-    on: the model's mode, the kind of call, and the sizes that an export bakes in.
+    `fits` says whether an export may serve a call of other sizes than its own. `kind` is what the
+    cut depends on beside them: the model's mode, and the signature of the call.
     """
 
-    def __init__(
-        self,
-        stages: Sequence[Stage],
-        enter: Callable[[Inputs, list[Any]], Env] = _modules_env,
-        leave: Callable[[Env], Any] = itemgetter("x"),
-        fits: Callable[[list[Any]], bool] | None = None,
-    ) -> None:
-        self.stages, self.enter, self.leave, self.fits = tuple(stages), enter, leave, fits
-        self.key: tuple[Any, Signature | None, Any] = (None, None, ())
-        self.proved: set[Any] = set()  # (several micro-batches?, sizes)
+    stages: tuple[Stage, ...]
+    enter: Callable[[list[Any]], Env]  # from the leaves of a call
+    leave: Callable[[Env], Any]
+    fits: Callable[[list[Any]], bool] | None
+    kind: tuple[Any, Signature | None] = (None, None)
+    sizes: Any = ()
+    proved: set[Any] = field(default_factory=set)  # (several micro-batches?, sizes)
+
+    def __post_init__(self) -> None:
         for stage in self.stages:
             stage.passes = (*stage.passes, CUT)
 
@@ -59,8 +54,8 @@ class Chain:
 
     ``stages`` lists them with their parameters, ``how`` says how the model was cut. ``build`` cuts
     it anew when its mode (training flags, device, plain attributes) or the kind of call
-    changes; the list of stages must stay the same then. ``reasons`` are the ways that failed, if
-    all did; with ``needs_example`` an example might give more stages.
+    changes; the list of stages must stay the same then. ``warning`` says why it could not be cut,
+    if so; with ``needs_example`` an example might give more stages.
     """
 
     def __init__(
@@ -69,37 +64,26 @@ class Chain:
         how: str,
         build: Callable[[Signature | None, Inputs | None], Cut],
         example: Inputs | None = None,
-        reasons: Sequence[str] = (),
+        warning: str = "",
         needs_example: bool = False,
     ) -> None:
         self.model, self.how, self._build = model, how, build
-        self.reasons, self.needs_example = reasons, needs_example
-        called, leaves = (None, []) if example is None else signature(example)
-        if called is None and how == "fx":
-            called = guess(model)
-        cut = build(called, example)
-        self.stages = cut.stages
+        self.warning, self.needs_example = warning, needs_example
         self._recorded = how in ("fx", "export")  # then a cut depends on how the model is called
         self._mode = Mode(model, recorded=self._recorded)
         self._compile: dict[str, Any] | None = None
         self._alone: set[Any] = set()  # sizes that need an export of their own
-        self.cuts_made = 1  # when it grows, an older cut may have been dropped
-        cut.key = self._key(called, leaves)
-        self._cuts = [cut]
+        called, leaves = self._call(example) if example is not None else (None, [])
+        if called is None and how == "fx":
+            called = guess(model)
+        cut = build(called, example)
+        cut.kind, cut.sizes = (self._mode.now(), called), self._sizes(leaves)
+        self.stages, self._cuts, self._made = cut.stages, [cut], 1
 
     def warn(self) -> None:
         """Say why the model could not be cut, if it could not."""
-        if not self.reasons:
-            return
-        advice = "rewrite forward without control flow on values, or give stages="
-        if self.needs_example:
-            advice = "give example=Inputs(args, kwargs) so that torch.export can try, " + advice
-        warn_user(
-            CutWarning(
-                f"{type(self.model).__name__} could not be cut into stages, so every block pays "
-                f"for a full pass. Tried {'; '.join(self.reasons)}. To cut it: {advice}"
-            )
-        )
+        if self.warning:
+            warn_user(CutWarning(self.warning))
 
     @property
     def random(self) -> bool:
@@ -112,11 +96,20 @@ class Chain:
             for stage in self._present().stages
         )
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether stages can run again without knowing how their first run began.
+
+        Then no output depends on a buffer that a run moves, and nothing is drawn at random.
+        """
+        stages = self._present().stages
+        return not self.random and all(stage.idle.issuperset(stage.state) for stage in stages)
+
     def start(self, inputs: Inputs) -> Env:
         """The env before the first stage."""
         found, leaves = self._find(inputs)
         cut = found or self._cut_for(inputs)
-        return {**cut.enter(inputs, leaves), CUT: cut}
+        return {**cut.enter(leaves), CUT: cut}
 
     def serves(self, inputs: Inputs) -> bool:
         """Whether such a call needs no new cut."""
@@ -143,19 +136,10 @@ class Chain:
         """
         found, leaves = self._find(inputs)
         sizes = self._sizes(leaves)
-        if found is None or found.key[2] == sizes:
+        if found is None or found.sizes == sizes:
             return False
         self._alone.add(sizes)
         return True
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether stages can run again without knowing how their first run began.
-
-        Then no output depends on a buffer that a run moves, and nothing is drawn at random.
-        """
-        stages = self._present().stages
-        return not self.random and all(stage.idle.issuperset(stage.state) for stage in stages)
 
     def run(self, inputs: Inputs, tensors: Mapping[str, Tensor], *, live: bool = True) -> Env:
         """The env after the last stage, each run once."""
@@ -188,39 +172,11 @@ class Chain:
             for stage in cut.stages:
                 stage.compile(options)
 
-    def _present(self) -> Cut:
-        """The latest cut for the model's present mode."""
-        now = self._mode.now()
-        for cut in self._cuts:
-            if cut.key[0] == now:
-                return cut
-        if self.how == "export":
-            raise ValueError(
-                "the model's mode (training or eval, device) has changed since it was exported: "
-                "call start() with a batch first"
-            )
-        called = self._cuts[0].key[1]
-        self._cuts.insert(0, self._recut(None, (now, called, ())))
-        return self._cuts[0]
-
-    def _cut_for(self, inputs: Inputs) -> Cut:
-        """A new cut, for this call."""
-        fresh = self._recut(inputs, self._key(*signature(inputs)))
-        self.cuts_made += 1
-        if self.cuts_made == _MANY and self._recorded:
-            name = self._mode.changed(self._cuts[0].key[0], fresh.key[0])
-            why = "for calls of many kinds"
-            if name:
-                why = f"lately because {name!r} changed: make it a buffer, which stages read"
-            warn_user(CutWarning(f"the model has been cut {_MANY} times, each with a proof, {why}"))
-        self._cuts.insert(0, fresh)
-        del self._cuts[_MOST:]
-        return fresh
-
-    def _key(
-        self, called: Signature | None, leaves: list[Any]
-    ) -> tuple[Any, Signature | None, Any]:
-        return self._mode.now(), called if self._recorded else None, self._sizes(leaves)
+    def _call(self, inputs: Inputs) -> tuple[Signature | None, list[Any]]:
+        """What a cut depends on of a call, and the leaves that it enters with."""
+        if self._recorded:
+            return signature(inputs)
+        return None, [tuple(inputs.args), dict(inputs.kwargs)]
 
     def _sizes(self, leaves: list[Any]) -> tuple[Any, ...]:
         """The shapes and types of the tensors of a call, which an export bakes in."""
@@ -230,35 +186,63 @@ class Chain:
 
     def _find(self, inputs: Inputs) -> tuple[Cut | None, list[Any]]:
         """The cut that serves a call, which is moved to the front, and the leaves of the call."""
-        called, leaves = signature(inputs)
-        *wanted, sizes = self._key(called, leaves)
-        alike = [cut for cut in self._cuts if [*cut.key[:2]] == wanted]
-        found = next((cut for cut in alike if cut.key[2] == sizes), None)
-        if found is None and sizes not in self._alone:
-            found = next((cut for cut in alike if cut.fits and cut.fits(leaves)), None)
-        if found is not None and found is not self._cuts[0]:
-            self._cuts.remove(found)
-            self._cuts.insert(0, found)
-        return found, leaves
+        called, leaves = self._call(inputs)
+        kind, sizes = (self._mode.now(), called), self._sizes(leaves)
+        for cut in self._cuts:
+            open_to = cut.fits if sizes not in self._alone else None
+            if cut.kind == kind and (cut.sizes == sizes or (open_to and open_to(leaves))):
+                if cut is not self._cuts[0]:
+                    self._cuts.remove(cut)
+                    self._cuts.insert(0, cut)
+                return cut, leaves
+        return None, leaves
 
-    def _recut(self, inputs: Inputs | None, key: tuple[Any, Signature | None, Any]) -> Cut:
+    def _present(self) -> Cut:
+        """The latest cut for the model's present mode."""
+        now = self._mode.now()
+        for cut in self._cuts:
+            if cut.kind[0] == now:
+                return cut
+        if self.how == "export":
+            raise ValueError(
+                "the model's mode (training or eval, device) has changed since it was exported: "
+                "call start() with a batch first"
+            )
+        return self._recut(None, (now, self._cuts[0].kind[1]), ())
+
+    def _cut_for(self, inputs: Inputs) -> Cut:
+        """A new cut, for this call."""
+        called, leaves = self._call(inputs)
+        former = self._cuts[0].kind[0]
+        fresh = self._recut(inputs, (self._mode.now(), called), self._sizes(leaves))
+        self._made += 1
+        if self._made == _MANY and self._recorded:
+            name = self._mode.changed(former, fresh.kind[0])
+            why = "for calls of many kinds"
+            if name:
+                why = f"lately because {name!r} changed: make it a buffer, which stages read"
+            warn_user(CutWarning(f"the model has been cut {_MANY} times, each with a proof, {why}"))
+        return fresh
+
+    def _recut(self, inputs: Inputs | None, kind: tuple[Any, Signature | None], sizes: Any) -> Cut:
+        advice = "Give example= when cutting, in the mode used for training"
         try:
-            cut = self._build(key[1], inputs)
+            cut = self._build(kind[1], inputs)
         except Exception as error:
             raise ValueError(
                 f"the model was cut with {self.how!r}, but not in its present mode or for this "
-                f"kind of call: {type(error).__name__}: {error}. Give example= when cutting, in "
-                "the mode used for training"
+                f"kind of call: {type(error).__name__}: {error}. {advice}"
             ) from error
         if [(s.name, s.params) for s in cut.stages] != [(s.name, s.params) for s in self.stages]:
             old, new = ([s.name for s in stages] for stages in (self.stages, cut.stages))
             raise ValueError(
                 "the model has other stages in its present mode or for this kind of call: "
-                f"{new} instead of {old}. Give example= when cutting, in the mode used for training"
+                f"{new} instead of {old}. {advice}"
             )
         for stage in cut.stages:
             stage.compile(self._compile)
-        cut.key = key
+        cut.kind, cut.sizes = kind, sizes
+        self._cuts = [cut, *self._cuts[: _MOST - 1]]
         return cut
 
 
@@ -293,15 +277,6 @@ class Replay:
             replay._memory[i] = _Memory(dict.fromkeys(stage.state), None, moved=True)
         return replay
 
-    def begun_now(self, i: int) -> Replay:
-        """One in which stage i began as here, but with its buffers as they stand now."""
-        assert self._cut is not None
-        buffers = _copies(self._cut.stages[i])
-        replay = Replay()
-        replay._cut = self._cut
-        replay._memory[i] = _Memory(buffers, self._memory[i].rng, moved=True)
-        return replay
-
     def undo(self) -> None:
         """Put the buffers back as they were before this replay moved them."""
         for places in reversed(self._before):
@@ -321,11 +296,12 @@ class Replay:
         if self._cut is None:
             self._cut = cut
         elif self._cut is not cut:
-            raise ValueError("one Replay serves one batch: call chain.replay() for each")
+            raise ValueError("one Replay serves one batch: make another for each")
         memory = self._memory.get(i)
         first = memory is None
         if memory is None:
-            memory = self._memory[i] = _Memory(_copies(stage), _generators(stage, env))
+            copies = {s: None if s in stage.idle else s.get().detach().clone() for s in stage.state}
+            memory = self._memory[i] = _Memory(copies, _generators(stage, env))
         guard: Guard | None = None
         if stage.state:
             if memory.moved or not live:
@@ -337,10 +313,6 @@ class Replay:
             return stage.run(env, tensors, guard)
         with effects.repeated(memory.rng):
             return stage.run(env, tensors, guard)
-
-
-def _copies(stage: Stage) -> dict[Any, Tensor | None]:
-    return {s: None if s in stage.idle else s.get().detach().clone() for s in stage.state}
 
 
 def _generators(stage: Stage, env: Env) -> RngState | None:

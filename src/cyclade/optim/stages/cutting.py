@@ -1,8 +1,8 @@
-"""Choosing how to cut a model, and cutting a recorded graph before every use of parameters."""
+"""Choosing how to cut a model, and cutting its graph before every use of parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
@@ -14,17 +14,9 @@ from cyclade.optim._trees import pytree
 from cyclade.optim.stages import effects
 from cyclade.optim.stages.chain import Chain, Cut
 from cyclade.optim.stages.inputs import Inputs, Names, Signature, Slot, parameter_names
-from cyclade.optim.stages.recording import Traced, export, is_leaf, trace
-from cyclade.optim.stages.stage import (
-    Env,
-    Stage,
-    is_sequence,
-    layers,
-    link,
-    modules_as_stages,
-    unique,
-)
-from cyclade.optim.stages.structure import refuse_unrepeatable
+from cyclade.optim.stages.recording import Traced, export, is_leaf, one_after_the_other, trace
+from cyclade.optim.stages.stage import Env, Stage, link
+from cyclade.optim.stages.structure import hooked, refuse_unrepeatable
 
 _STACKS = (nn.Transformer, nn.TransformerEncoder, nn.TransformerDecoder)
 
@@ -47,37 +39,43 @@ def cut(
     if stages is not None:
         return Chain(model, "stages", _builder(model, "stages", _given(model, stages)))
     stacked = any(isinstance(m, _STACKS) for m in model.modules())
-    sequence = is_sequence(model)
-    plain = sequence and all(is_leaf(m) or not [*m.children()] for _, m in layers(model))
+    sequence = _is_sequence(model)
+    plain = sequence and all(is_leaf(m) or not [*m.children()] for _, m in _layers(model))
     if stacked and example is not None:  # one layer to fx, many to export
         ways = ["export", "fx", *(["sequential"] if plain else [])]
     elif plain:
         ways = ["sequential"]
     else:  # fx may see into blocks that are one stage each otherwise
         ways = ["fx", *(["sequential"] if sequence else []), "export"]
-    reasons = []
+    reasons, unknown = [], example is None
     for how in ways:
         try:
-            return Chain(
-                model, how, _builder(model, how), example,
-                needs_example=stacked and example is None,
-            )  # fmt: skip
+            build = _builder(model, how, list(_layers(model)))
+            return Chain(model, how, build, example, needs_example=stacked and unknown)
         except Exception as error:
             reasons.append(f"{how}: {_first_line(error)}")
-    chain = whole(model, reasons, needs_example=example is None)
+    advice = "rewrite forward without control flow on values, or give stages="
+    if unknown:
+        advice = "give example=Inputs(args, kwargs) so that torch.export can try, " + advice
+    chain = whole(
+        model,
+        f"{type(model).__name__} could not be cut into stages, so every block pays "
+        f"for a full pass. Tried {'; '.join(reasons)}. To cut it: {advice}",
+        needs_example=unknown,
+    )
     if warn:
         chain.warn()
     return chain
 
 
-def whole(model: nn.Module, reasons: Sequence[str] = (), needs_example: bool = False) -> Chain:
+def whole(model: nn.Module, warning: str = "", *, needs_example: bool = False) -> Chain:
     """The model as a single stage."""
     build = _builder(model, "whole", [("model", model)])
-    return Chain(model, "whole", build, reasons=reasons, needs_example=needs_example)
+    return Chain(model, "whole", build, warning=warning, needs_example=needs_example)
 
 
 def _builder(
-    model: nn.Module, how: str, given: Sequence[tuple[str, nn.Module]] | None = None
+    model: nn.Module, how: str, modules: Sequence[tuple[str, nn.Module]]
 ) -> Callable[[Signature | None, Inputs | None], Cut]:
     """What cuts the model in one way for a kind of call; it raises where that does not work."""
     names = Names(model)
@@ -86,17 +84,19 @@ def _builder(
         refuse_unrepeatable(model)
         if how == "fx":
             assert called is not None
-            return _traced(trace(model, called, names), names)
-        if how == "export":
+            traced = trace(model, called, names)
+        elif how == "export":
             if inputs is None:
                 raise ValueError("torch.export needs an example batch (example=Inputs(...))")
-            return _traced(export(model, inputs, names), names)
-        return Cut(modules_as_stages(layers(model) if given is None else given, names))
+            traced = export(model, inputs, names)
+        else:
+            traced = one_after_the_other(modules)
+        return _cut_of(traced, names)
 
     return build
 
 
-def _traced(traced: Traced, names: Names) -> Cut:
+def _cut_of(traced: Traced, names: Names) -> Cut:
     stages = split(traced, names)
     needed = {*stages[0].reads, *stages[0].passes}
     wanted = [
@@ -106,13 +106,13 @@ def _traced(traced: Traced, names: Names) -> Cut:
     ]
     outputs = [_output(value, traced) for value in traced.outputs]
 
-    def enter(inputs: Inputs, leaves: list[Any]) -> Env:
+    def enter(leaves: list[Any]) -> Env:
         return {name: leaves[k] for k, name in wanted}
 
     def leave(env: Env) -> Any:
         return pytree.tree_unflatten([output(env) for output in outputs], traced.out_spec)
 
-    return Cut(stages, enter, leave, traced.fits)
+    return Cut(tuple(stages), enter, leave, traced.fits)
 
 
 def _output(value: Any, traced: Traced) -> Callable[[Env], Any]:
@@ -129,8 +129,23 @@ def _output(value: Any, traced: Traced) -> Callable[[Env], Any]:
 
 def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[0] if lines else ""
-    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
+    return ": ".join([type(error).__name__, *(line[:300] for line in lines[:1])])
+
+
+def _is_sequence(module: nn.Module) -> bool:
+    """Whether a module is its children one after the other, and nothing else."""
+    runs_children = type(module).forward is nn.Sequential.forward
+    return isinstance(module, nn.Sequential) and runs_children and not hooked(module)
+
+
+def _layers(model: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module]]:
+    """The children of (nested) Sequentials, with their paths, in execution order."""
+    for name, child in model._modules.items():
+        where = f"{path}.{name}" if path else name
+        if child is not None and _is_sequence(child):
+            yield from _layers(child, where)
+        elif child is not None:
+            yield where, child
 
 
 def _given(model: nn.Module, stages: Sequence[nn.Module]) -> list[tuple[str, nn.Module]]:
@@ -138,14 +153,14 @@ def _given(model: nn.Module, stages: Sequence[nn.Module]) -> list[tuple[str, nn.
     names = Names(model)
     if not stages:
         raise ValueError("stages is empty: give the modules in the order they are applied")
-    paths = {id(module): path for path, module in model.named_modules(remove_duplicate=True)}
+    paths = {id(module): path for path, module in model.named_modules()}
     given = []
     for k, module in enumerate(stages):
         if not isinstance(module, nn.Module):
             raise ValueError(f"stages[{k}] is a {type(module).__name__}, not an nn.Module")
         given.append((paths.get(id(module)) or f"stage{k}", module))
     used = parameter_names(slot for _, module in given for slot in names.of(module))
-    missing = [name for name in names.parameters if name not in set(used)]
+    missing = [name for name in names.parameters.values() if name not in set(used)]
     if missing:
         raise ValueError(f"stages leave out parameters of the model: {missing}")
     return given
@@ -169,13 +184,19 @@ def split(traced: Traced, names: Names) -> list[Stage]:
     home = {node: k for k, group in enumerate(groups) for node in group.nodes}
     last = _last_use(traced, home, len(groups))
     changed = _changed_buffers(traced)
-    titles = unique(group.name for group in groups)
+    titles = _numbered([group.name for group in groups])
     stages = [
         _stage(title, k, group.nodes, traced, names, home, last, changed)
         for k, (title, group) in enumerate(zip(titles, groups, strict=True))
     ]
     link(stages, {node.name for node in traced.outputs if _is_value(node, traced)})
     return stages
+
+
+def _numbered(titles: list[str]) -> list[str]:
+    """The second and later uses of a name by number: fc, fc@2, fc@3."""
+    uses = [titles[: k + 1].count(title) for k, title in enumerate(titles)]
+    return [f"{t}@{n}" if n > 1 else t for t, n in zip(titles, uses, strict=True)]
 
 
 def _is_value(node: Any, traced: Traced) -> bool:
@@ -277,7 +298,7 @@ def _stage(
     modules = traced.modules
     sources = dict.fromkeys(s for node in nodes for s in node.all_input_nodes)
     outside = [s for s in sources if home.get(s) != k]
-    direct = [s for s in outside if s in traced.direct]
+    direct = {s: traced.direct[s] for s in outside if s in traced.direct}
     reads = [s for s in outside if _is_value(s, traced)]
     overwritten = {
         _root(target, traced, lambda n: home.get(n) == k)
@@ -285,44 +306,41 @@ def _stage(
         for target in effects.written(node, modules)
     }
     graph = fx.Graph()
-    local: dict[fx.Node, fx.Node] = {}
-    attributes: dict[str, Any] = {}
-    for source in (*direct, *reads):
-        local[source] = graph.placeholder(source.name)
+    local = {source: graph.placeholder(source.name) for source in (*direct, *reads)}
+    held: dict[str, Any] = {}  # what the graph calls and takes from itself, by name
     for source in outside:
         if source in traced.constants:
-            attributes[source.name] = traced.constants[source]
+            held[source.name] = traced.constants[source]
             local[source] = graph.get_attr(source.name)
     for source in reads:
         if source in overwritten:
             # The caller keeps the env for other replays, so the stage writes to a copy.
             local[source] = graph.call_function(torch.clone, (local[source],))
-    called: dict[str, nn.Module] = {}
-    short: dict[str, str] = {}
+    called: dict[str, str] = {}
     for node in nodes:
         local[node] = graph.node_copy(node, local.__getitem__)
         if node.op == "call_module":
             target = str(node.target)
-            alias = short.setdefault(target, f"m{len(short)}")
-            called[alias] = modules[target]
-            local[node].target = alias
+            local[node].target = called.setdefault(target, f"m{len(called)}")
+            held[called[target]] = modules[target]
     rewritten = [s for s in reads if s in overwritten and last[s] > k]
     writes = [node for node in nodes if last.get(node, -1) > k]
     graph.output(tuple(local[node] for node in (*writes, *rewritten)))
-    body = fx.GraphModule({**called, **attributes}, graph)
-    slots = [slot for module in called.values() for slot in names.of(module)]
-    state, idle = effects.changing(called.values(), names)
+    inner = [modules[target] for target in called]
+    state, idle = effects.changing(inner, names)
+    moved = [slot for slot in direct.values() if slot in changed]
+    swapped = [slot for module in inner for slot in names.of(module) if not slot.buffer]
     return Stage(
         title,
-        body,
-        reads=[s.name for s in reads],
-        writes=[s.name for s in (*writes, *rewritten)],
-        direct=[traced.direct[s] for s in direct],
-        swapped=slots,
-        state=[*(traced.direct[s] for s in direct if traced.direct[s] in changed), *state],
-        idle=idle,
+        fx.GraphModule(held, graph),
+        reads=tuple(s.name for s in reads),
+        writes=tuple(s.name for s in (*writes, *rewritten)),
+        direct=tuple(direct.values()),
+        swapped=tuple(dict.fromkeys(swapped)),
+        state=tuple(dict.fromkeys([*moved, *state])),
+        idle=frozenset(idle),
         random=max((_randomness(node, traced) for node in nodes), default=0),
-        opaque=not all(is_leaf(module) for module in called.values()),
+        unsure=not all(map(is_leaf, inner)),
     )
 
 

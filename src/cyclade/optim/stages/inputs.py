@@ -52,31 +52,26 @@ def without_objects(output: Any) -> Any:
 def signature(inputs: Inputs) -> tuple[Signature, list[Any]]:
     """The signature of a call, and its leaves."""
     if not inputs.kwargs and all(type(a) is Tensor for a in inputs.args):  # as most are
-        return _of_tensors(len(inputs.args)), list(inputs.args)
+        return _of_values(len(inputs.args)), list(inputs.args)
     leaves, spec = pytree.tree_flatten((tuple(inputs.args), dict(inputs.kwargs)))
     return Signature(spec, tuple(v if type(v) in _STATIC else RUNTIME for v in leaves)), leaves
 
 
 @cache
-def _of_tensors(n: int) -> Signature:
-    """The signature of a call with n tensors."""
-    leaves, spec = pytree.tree_flatten(((RUNTIME,) * n, {}))
+def _of_values(n: int, *keywords: str) -> Signature:
+    """The signature of a call with n values in a row and some by name."""
+    leaves, spec = pytree.tree_flatten(((RUNTIME,) * n, dict.fromkeys(keywords, RUNTIME)))
     return Signature(spec, tuple(leaves))
 
 
 def guess(model: nn.Module) -> Signature:
     """The signature assumed before the first batch: required arguments only, all of them values."""
-    args: list[Any] = []
-    kwargs: dict[str, Any] = {}
-    for parameter in inspect.signature(model.forward).parameters.values():
-        if parameter.default is not parameter.empty:
-            continue
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-            args.append(RUNTIME)
-        elif parameter.kind is parameter.KEYWORD_ONLY:
-            kwargs[parameter.name] = RUNTIME
-    leaves, spec = pytree.tree_flatten((tuple(args), kwargs))
-    return Signature(spec, tuple(leaves))
+    required = [
+        p for p in inspect.signature(model.forward).parameters.values() if p.default is p.empty
+    ]
+    in_a_row = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    keywords = [p.name for p in required if p.kind is p.KEYWORD_ONLY]
+    return _of_values(sum(p.kind in in_a_row for p in required), *keywords)
 
 
 @dataclass(frozen=True)
@@ -103,13 +98,8 @@ class Names:
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
-        self._parameters = {id(p): name for name, p in model.named_parameters()}
+        self.parameters = {id(p): name for name, p in model.named_parameters()}
         self._buffers = {id(b): name for name, b in model.named_buffers()}
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """All canonical parameter names, in the order of the model."""
-        return tuple(self._parameters.values())
 
     def slot(self, path: str) -> Slot | None:
         """The slot at a dotted path, or None when no parameter or buffer lives there."""
@@ -118,7 +108,7 @@ class Names:
             owner = self.model.get_submodule(owner_path)
         except AttributeError:
             return None
-        return self._at(owner, attr)
+        return next((slot for slot in self.own(owner) if slot.attr == attr), None)
 
     def of(self, module: nn.Module) -> Iterator[Slot]:
         """All slots of a module and its children, aliases included."""
@@ -127,26 +117,19 @@ class Names:
 
     def own(self, owner: nn.Module) -> Iterator[Slot]:
         """The slots of a module itself."""
-        for attr in (*owner._parameters, *owner._buffers):
-            slot = self._at(owner, attr)
-            if slot is not None:
-                yield slot
-
-    def _at(self, owner: nn.Module, attr: str) -> Slot | None:
-        for store, names, buffer in (
-            (owner._parameters, self._parameters, False),
-            (owner._buffers, self._buffers, True),
-        ):
-            tensor = store.get(attr)
-            if tensor is not None:
-                name = names.get(id(tensor))
-                if name is None and not buffer:
+        for attr, p in owner._parameters.items():
+            if p is not None:
+                if id(p) not in self.parameters:
                     raise ValueError(
                         f"{type(owner).__name__}.{attr} is not a parameter of the model: "
                         "every stage must be made of modules of the model"
                     )
-                return Slot(id(store), attr, name or attr, buffer, store)
-        return None
+                store = owner._parameters
+                yield Slot(id(store), attr, self.parameters[id(p)], False, store)
+        for attr, b in owner._buffers.items():
+            if b is not None:
+                name = self._buffers.get(id(b), attr)
+                yield Slot(id(owner._buffers), attr, name, True, owner._buffers)
 
 
 def parameter_names(slots: Iterable[Slot]) -> tuple[str, ...]:

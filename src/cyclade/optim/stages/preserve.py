@@ -118,24 +118,23 @@ def _of_torch(hooks: Any) -> bool:
 
 def custom_functions(loss: Tensor) -> Counter[str]:
     """The uses of `torch.autograd.Function` in the graph of a loss, by name."""
-    found: Counter[str] = Counter()
-    for node in nodes(loss):
-        if isinstance(node, torch.autograd.function.BackwardCFunction):
-            found[f"autograd.Function {type(node).__name__.removesuffix('Backward')}"] += 1
-    return found
+    return Counter(
+        f"autograd.Function {type(node).__name__.removesuffix('Backward')}"
+        for node in nodes(loss)
+        if isinstance(node, torch.autograd.function.BackwardCFunction)
+    )
 
 
 def nodes(loss: Tensor) -> Iterator[Any]:
     """The nodes of a graph."""
     stack: list[Any] = [loss.grad_fn]
-    seen: set[Any] = set()
+    seen: set[Any] = {None}
     while stack:
         node = stack.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        yield node
-        stack.extend(following for following, _ in node.next_functions)
+        if node not in seen:
+            seen.add(node)
+            yield node
+            stack.extend(following for following, _ in node.next_functions)
 
 
 _functorch = torch._C._functorch
@@ -151,12 +150,12 @@ class Places:
         ]
 
     @torch.no_grad()
-    def restore(self) -> None:
-        """Put them back as they were."""
+    def restore(self, *, counted: bool = False) -> None:
+        """Put them back as they were; `counted`: each write to them was counted."""
         for store, name, tensor, value, seen in self._held:
             store[name] = tensor
             # Batch norm moves its statistics without counting it as a write.
-            if version(tensor) != seen or not torch.equal(tensor, value):
+            if version(tensor) != seen or not (counted or torch.equal(tensor, value)):
                 tensor.copy_(value)
 
 
@@ -172,13 +171,11 @@ class Keep:
     def __init__(self, model: nn.Module) -> None:
         # Each module with its path, attributes, and what the lists, dicts and sets among them held
         # (the registries _buffers, _modules, ... are dicts).
-        self._modules = [
-            (path, module, dict(vars(module)), {
-                name: value.copy() for name, value in vars(module).items()
-                if type(value) in (list, dict, set)
-            })
-            for path, module in model.named_modules()
-        ]  # fmt: skip
+        self._modules = []
+        for path, module in model.named_modules():
+            saved = dict(vars(module))
+            held = {k: v.copy() for k, v in saved.items() if type(v) in (list, dict, set)}
+            self._modules.append((path, module, saved, held))
         plain = [(store, name) for store, name in buffers_of(model) if type(store[name]) is Tensor]
         self._buffers = Places(plain)
         self._rng = effects.save_rng(list(model.parameters()))
@@ -212,13 +209,12 @@ class Keep:
 
 def _alike(a: Any, b: Any) -> bool:
     """Whether two containers hold the same objects."""
-    if len(a) != len(b):
-        return False
-    if isinstance(a, dict):
-        return all(k in b and b[k] is v for k, v in a.items())
-    if isinstance(a, list):
-        return all(x is y for x, y in zip(a, b, strict=True))
-    return bool(a == b)
+    if isinstance(a, set):
+        return bool(a == b)
+    left, right = ([*c.items()] if isinstance(c, dict) else [(0, v) for v in c] for c in (a, b))
+    return len(left) == len(right) and all(
+        k == other and v is value for (k, v), (other, value) in zip(left, right, strict=True)
+    )
 
 
 def version(tensor: Tensor) -> int:
@@ -234,18 +230,13 @@ def preserved_inputs(inputs: Inputs) -> Iterator[None]:
     gradients cannot be written to.
     """
     leaves = pytree.tree_leaves((inputs.args, dict(inputs.kwargs)))
-    own = [
-        (v, v.detach().clone(), version(v))
-        for v in leaves
-        if isinstance(v, Tensor) and not v.requires_grad
-    ]
+    given = {str(k): v for k, v in enumerate(leaves)}
+    own = [k for k, v in given.items() if isinstance(v, Tensor) and not v.requires_grad]
+    places = Places((given, k) for k in own)
     try:
         yield
     finally:
-        with torch.no_grad():
-            for tensor, value, seen in own:
-                if version(tensor) != seen:
-                    tensor.copy_(value)
+        places.restore(counted=True)
 
 
 @contextmanager

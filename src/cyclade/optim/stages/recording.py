@@ -9,7 +9,7 @@ import logging
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from operator import attrgetter
@@ -89,6 +89,32 @@ def is_leaf(module: nn.Module) -> bool:
     """Whether a module is one layer: a torch.nn class, or one without children."""
     is_torch = type(module).__module__.startswith(("torch.nn.", "torch.ao.nn."))
     return is_torch and not isinstance(module, nn.Sequential)
+
+
+class _Call(nn.Module):
+    """A module that takes one value, or the arguments of a call as two."""
+
+    draws_random_numbers = False  # of its own
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, value: Any, kwargs: Any = None) -> Any:
+        """The module's own result."""
+        return self.module(value) if kwargs is None else self.module(*value, **kwargs)
+
+
+def one_after_the_other(modules: Sequence[tuple[str, nn.Module]]) -> Traced:
+    """The graph of modules that are called in a row, the first with the arguments of the call."""
+    graph = fx.Graph()
+    inputs = [graph.placeholder("args"), graph.placeholder("kwargs")]
+    values, called = inputs, dict[str, nn.Module]()
+    for name, module in modules:
+        if name not in called:
+            called[name] = module if called else _Call(module)
+        values = [graph.call_module(name, tuple(values))]
+    return Traced(graph, [*inputs], {}, {}, called, [*values], pytree.tree_flatten(None)[1])
 
 
 def _autocast() -> tuple[bool, bool]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from operator import is_
 from types import CellType, FunctionType, ModuleType
 from typing import Any
@@ -74,45 +74,45 @@ class Structure:
 
     def __init__(self, model: nn.Module, written: Collection[str] = ()) -> None:
         # A look at them belongs to every step, so it is one pass of C code over each.
-        self._contents: list[tuple[str, Any, list[Any]]] = []  # path, list or dict, what it holds
-        self._attributes: list[tuple[str, dict[str, Any], list[str], list[Any]]] = []
+        self._contents: list[tuple[Any, list[Any]]] = []  # a list or dict, and what it holds
+        self._attributes: list[tuple[dict[str, Any], list[str], list[Any]]] = []
         for path, module in model.named_modules():
-            state, where = vars(module), path or "the model itself"
-            prefix = f"{path}." if path else ""
+            state, prefix = vars(module), f"{path}." if path else ""
             # A forward may also be put on the instance afterwards.
-            names = ["forward"]
-            names += [
+            names = ["forward"] + [
                 name
                 for name, value in state.items()
                 if not (name in _OWN or f"{prefix}{name}" in written or isinstance(value, _PLAIN))
             ]
             values = [state.get(name) for name in names]
-            self._attributes.append((where, state, names, values))
+            self._attributes.append((state, names, values))
             held = [value for value in values if type(value) in (list, dict)]
             for container in (*(state[name] for name in _REGISTRIES), *held):
-                content = container if type(container) is list else container.values()
-                self._contents.append((where, container, list(content)))
-        self._hooks = [(name, p, _hooks_of(p)) for name, p in model.named_parameters()]
+                self._contents.append((container, list(_entries(container))))
+        self._hooks = [(p, list(_hooks_of(p))) for p in model.parameters()]
 
-    def changed(self) -> str | None:
-        """Where the model has changed, or None."""
-        for where, container, values in self._contents:
-            content = container if type(container) is list else container.values()
-            if len(container) != len(values) or not all(map(is_, content, values)):
-                return where
-        for where, state, names, values in self._attributes:
-            if not all(map(is_, map(state.get, names), values)):
-                return where
-        for name, p, hooks in self._hooks:
-            if p._backward_hooks or hooks:
-                now = _hooks_of(p)
-                if len(now) != len(hooks) or not all(map(is_, now, hooks)):
-                    return name
-        return None
+    def changed(self) -> bool:
+        """Whether the model has changed."""
+        return not (
+            all(_same(_entries(container), values) for container, values in self._contents)
+            and all(
+                all(map(is_, map(state.get, names), values))
+                for state, names, values in self._attributes
+            )
+            and all(_same(_hooks_of(p), hooks) for p, hooks in self._hooks)
+        )
 
 
-def _hooks_of(p: Tensor) -> list[Any]:
-    return list((p._backward_hooks or {}).values())
+def _entries(container: Any) -> Collection[Any]:
+    return container if type(container) is list else container.values()
+
+
+def _hooks_of(p: Tensor) -> Collection[Any]:
+    return p._backward_hooks.values() if p._backward_hooks else ()
+
+
+def _same(now: Collection[Any], before: Collection[Any]) -> bool:
+    return len(now) == len(before) and all(map(is_, now, before))
 
 
 _BAKED = (bool, int, float, str, type(None))
@@ -141,7 +141,7 @@ class Mode:
                 if watched and name != "training" and isinstance(value, _BAKED):
                     self._fields.append((vars(module), name))
         if recorded:
-            self._fields += _read_outside(self._modules)
+            self._read_outside()
 
     def now(self) -> tuple[Any, ...]:
         """The present condition."""
@@ -158,40 +158,35 @@ class Mode:
         fields = zip(self._fields, before[own:], now[own:], strict=True)
         return next((name for (_, name), a, b in fields if a is not b and a != b), "")
 
-
-def _read_outside(modules: Sequence[nn.Module]) -> list[tuple[Any, str]]:
-    """Numbers, flags and words that the code of modules may read from globals and from objects."""
-    found: dict[tuple[int, str], tuple[Any, str]] = {}
-    done: set[type] = set()
-
-    def look(holder: Any, name: str, value: Any, inside: bool = True) -> None:
-        if isinstance(value, _BAKED):
-            found[id(holder), name] = (holder, name)
-        elif inside and (content := _held_by(value)) is not None:
-            for key, entry in content.items():
-                if isinstance(key, str) and not key.startswith("__"):
-                    look(content, key, entry, inside=False)
-
-    for module in modules:
-        if type(module).__module__.startswith("torch."):
-            continue
-        for name, value in vars(module).items():
-            if not isinstance(value, (*_BAKED, dict)):  # dicts: see `Structure`
-                look(vars(module), name, value)
-        if type(module) not in done:
-            done.add(type(module))
-            for holder, name in _names_read(type(module)):
-                look(holder, name, holder.get(name))
-    return list(found.values())
+    def _read_outside(self) -> None:
+        """Numbers, flags and words that code of modules may read from globals and from objects."""
+        own = [m for m in self._modules if not type(m).__module__.startswith("torch.")]
+        read = [
+            (vars(module), name)
+            for module in own
+            for name, value in vars(module).items()
+            if not isinstance(value, (*_BAKED, dict))  # dicts: see `Structure`
+        ]
+        read += [place for cls in {type(m): None for m in own} for place in _names_read(cls)]
+        found: dict[tuple[int, str], tuple[Any, str]] = {}
+        for holder, name in read:
+            value = holder.get(name)
+            for place in [(holder, name)] if isinstance(value, _BAKED) else _held_by(value):
+                found[id(place[0]), place[1]] = place
+        self._fields += found.values()
 
 
-def _held_by(value: Any) -> dict[str, Any] | None:
-    """What a dict or an object (a config, a namespace) holds; None for modules and the like."""
-    if type(value) is dict:
-        return value
-    plain = not isinstance(value, (type, nn.Module, Tensor, ModuleType)) and not callable(value)
-    held = getattr(value, "__dict__", None) if plain else None
-    return held if isinstance(held, dict) else None
+def _held_by(value: Any) -> list[tuple[Any, str]]:
+    """The numbers, flags and words that a dict or an object (a config, a namespace) holds."""
+    content = value if type(value) is dict else None
+    if content is None and not callable(value):
+        known = isinstance(value, (type, nn.Module, Tensor, ModuleType))
+        content = None if known else getattr(value, "__dict__", None)
+    return [
+        (content, name)
+        for name, entry in (content.items() if isinstance(content, dict) else ())
+        if isinstance(name, str) and not name.startswith("__") and isinstance(entry, _BAKED)
+    ]
 
 
 def _names_read(cls: type) -> Iterator[tuple[Any, str]]:
