@@ -106,7 +106,6 @@ def test_the_names_on_the_command_line() -> None:
     ("words", "seeds"),
     [
         (["--seeds", "2"], (0, 1)),
-        (["--seeds", "0", "3"], (0, 3)),  # as it used to be
         (["--seed-list", "5,0,3"], (5, 0, 3)),
         ([], None),
     ],

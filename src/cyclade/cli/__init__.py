@@ -121,7 +121,7 @@ def parser(command: str = "") -> Parser:
     )
     whole.add_argument("--version", action="version", version=f"cyclade {cyclade.__version__}")
     whole.set_defaults(whole=whole)
-    commands = whole.add_subparsers(
+    whole.commands = commands = whole.add_subparsers(
         title="commands", required=True, metavar="COMMAND", parser_class=Parser
     )
     alone = command in HOMES and command != "completion"  # which writes down all of them
@@ -144,6 +144,8 @@ SHORT: dict[str, tuple[Any, str, str]] = {
 
 class Parser(argparse.ArgumentParser):
     """A parser whose help ends with an example, and which says what may have been meant."""
+
+    commands: Any
 
     def __init__(self, *, example: str = "", **options: Any) -> None:
         formatter = argparse.RawDescriptionHelpFormatter
@@ -202,10 +204,9 @@ def add_options(parser: Parser, *names: str, **changes: Any) -> None:
         parser.add_argument(name, **OPTIONS[name] | changes)
 
 
-def add_seeds(parser: Parser, what: str, *, former: bool = False) -> None:
-    """How many seeds, or which. `former`: several numbers after --seeds are a list."""
-    nargs, meaning = "+" if former else None, f"{what}: N seeds, from 0 on"
-    parser.add_argument("--seeds", type=int, nargs=nargs, metavar="N", help=meaning)
+def add_seeds(parser: Parser, what: str) -> None:
+    """How many seeds, or which."""
+    parser.add_argument("--seeds", type=int, metavar="N", help=f"{what}: N seeds, from 0 on")
     parser.add_argument("--seed-list", metavar="SEED,SEED,…", help="these seeds instead: 0,3,7")
 
 
@@ -213,23 +214,20 @@ def seeds_of(chosen: argparse.Namespace) -> tuple[int, ...] | int | None:
     """A count, or the seeds themselves; None if nothing was said."""
     from cyclade.experiments import ConfigError
 
-    given: int | list[int] | None = chosen.seeds
-    if chosen.seed_list is not None:
-        if given is not None:
-            raise ConfigError("give --seeds or --seed-list, not both")
-        try:
-            given = [*map(int, chosen.seed_list.split(","))]
-        except ValueError:
-            raise ConfigError(
-                f"--seed-list takes integers with commas between, got {chosen.seed_list!r}"
-            ) from None
-    elif isinstance(given, list) and len(given) == 1:
-        return given[0]
-    if not isinstance(given, list):
-        return given
+    count: int | None = chosen.seeds
+    if chosen.seed_list is None:
+        return count
+    if count is not None:
+        raise ConfigError("give --seeds or --seed-list, not both")
+    try:
+        given = tuple(map(int, chosen.seed_list.split(",")))
+    except ValueError:
+        raise ConfigError(
+            f"--seed-list takes integers with commas between, got {chosen.seed_list!r}"
+        ) from None
     if len(set(given)) < len(given):
         raise ConfigError(f"seeds must differ, got {', '.join(map(str, given))}")
-    return tuple(given)
+    return given
 
 
 def add_config(parser: Parser, *short: str) -> None:

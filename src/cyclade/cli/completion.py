@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
@@ -54,16 +54,11 @@ def complete(chosen: argparse.Namespace) -> None:
     print(script(chosen.shell, chosen.whole), end="")
 
 
-def script(shell: str, whole: argparse.ArgumentParser) -> str:
+def script(shell: str, whole: Parser) -> str:
     """The completions of `whole` in the language of a shell."""
-    (commands,) = (a for a in whole._actions if isinstance(a, argparse._SubParsersAction))
-    found: dict[str, Parser] = dict(commands.choices)
-    if shell == "fish":
-        helps = {choice.dest: choice.help or "" for choice in commands._choices_actions}
-        return "".join(
-            line for name, parser in found.items() for line in _fish(name, helps[name], parser)
-        )
-    cases = [(name, [*parser.options(), *_places(parser)]) for name, parser in found.items()]
+    found: dict[str, Parser] = whole.commands.choices
+    first = [*found, *whole.options()]
+    cases = {name: _words(parser) for name, parser in found.items()}
     values = {
         option: _values(action)
         for parser in found.values()
@@ -71,42 +66,32 @@ def script(shell: str, whole: argparse.ArgumentParser) -> str:
         for option in action.option_strings
         if action.nargs != 0
     }
-    options = [option for action in whole._actions for option in action.option_strings]
+    if shell == "fish":
+        lines = [f"-n __fish_use_subcommand -f -a {_quoted(first)}"]
+        lines += [f"-n '__fish_seen_subcommand_from {c}' -a {_quoted(w)}" for c, w in cases.items()]
+        lines += [f"-n '__fish_prev_arg_in {o}' -f -a {_quoted(w)}" for o, w in values.items() if w]
+        return "".join(f"complete -c cyclade {line}\n" for line in lines)
     return (_ZSH if shell == "zsh" else "") + _BASH.format(
-        cases=_cases(cases),
-        commands=shlex.quote(" ".join([*found, *options])),
-        values=_cases(values.items()),
+        cases=_cases(cases), commands=_quoted(first), values=_cases(values)
     )
 
 
-def _cases(words: Any) -> str:
-    return "\n".join(f"        {name}) words={shlex.quote(' '.join(w))} ;;" for name, w in words)
+def _words(parser: Parser) -> list[str]:
+    """The options of a command, and what its arguments without a name may be."""
+    return [*parser.options(), *(str(one) for a in parser._actions for one in a.choices or ())]
 
 
-def _values(action: argparse.Action) -> tuple[str, ...]:
+def _values(action: argparse.Action) -> Iterable[str]:
     """What an option takes; () where that is a file or a number."""
     if "--dataset" in action.option_strings:
-        return tuple(sorted(m.name.replace("_", "-") for m in iter_modules([str(DATASETS)])))
+        return sorted(m.name.replace("_", "-") for m in iter_modules([str(DATASETS)]))
     known = {"METHOD": METHODS, "DEVICE": ("auto", "cpu", "cuda")}
     return known.get(action.metavar, ()) if isinstance(action.metavar, str) else ()
 
 
-def _places(parser: Parser) -> list[str]:
-    """What the arguments without a name may be."""
-    return [str(one) for action in parser._actions for one in action.choices or ()]
+def _cases(words: dict[str, Any]) -> str:
+    return "\n".join(f"        {name}) words={_quoted(w)} ;;" for name, w in words.items())
 
 
-def _fish(name: str, meaning: str, parser: Parser) -> Iterator[str]:
-    first = "complete -c cyclade -n __fish_use_subcommand -f"
-    yield f"{first} -a {name} -d {shlex.quote(meaning)}\n"
-    of = f"complete -c cyclade -n '__fish_seen_subcommand_from {name}'"
-    for action in parser._actions:
-        what = f" -d {shlex.quote(action.help)}" if action.help else ""
-        for option in action.option_strings:
-            flag = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
-            if action.nargs != 0:
-                words = _values(action)
-                flag += f" -x -a {shlex.quote(' '.join(words))}" if words else " -r"
-            yield f"{of} {flag}{what}\n"
-    if _places(parser):
-        yield f"{of} -f -a {shlex.quote(' '.join(_places(parser)))}\n"
+def _quoted(words: Iterable[str]) -> str:
+    return shlex.quote(" ".join(words))

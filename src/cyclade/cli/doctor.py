@@ -83,22 +83,16 @@ def needs(extra: str, required: Iterable[str]) -> list[Need]:
 def found(required: Iterable[str]) -> dict[str, Any]:
     """The whole answer, as plain values."""
     required = list(required)
+    asked = [(part, needs(extra, required), to_install(extra)) for extra, part in PARTS.items()]
+    for package, part in ALONE.items():
+        line = next((line for line in required if line.startswith(f"{package}>=")), f"{package}>=0")
+        asked.append((part, needs("", [line.partition(";")[0]]), f"pip install {package}"))
     parts = []
-    for extra, part in PARTS.items():
-        wanted = needs(extra, required)
+    for part, wanted, hint in asked:
         lacking = [str(need) for need in wanted if not need.met]
-        hint = to_install(extra) if lacking else ""
         parts.append({
             "part": part, "usable": not lacking, "packages": list(map(str, wanted)),
-            "missing": lacking, "to_have_it": hint,
-        })  # fmt: skip
-    for package, part in ALONE.items():
-        line = next((line for line in required if line.startswith(f"{package}>=")), package)
-        need = Need(package, line.partition(";")[0].partition(">=")[2] or "0", _version(package))
-        lacking, hint = ([], "") if need.met else ([str(need)], f"pip install {package}")
-        parts.append({
-            "part": part, "usable": need.met, "packages": [str(need)],
-            "missing": lacking, "to_have_it": hint,
+            "missing": lacking, "to_have_it": hint if lacking else "",
         })  # fmt: skip
     return {
         "cyclade": cyclade.__version__, "python": platform.python_version(),

@@ -40,7 +40,7 @@ def add(commands: Any) -> None:
     tune.add_argument(
         "--held-out", type=float, default=0.1, metavar="SHARE", help="of the training images (0.1)"
     )
-    add_seeds(tune, "judge by the mean over", former=True)
+    add_seeds(tune, "judge by the mean over")
     add_options(tune, "--out", help="the folder of the search (default: out/tune)")
     add_options(tune, *WHERE)
 

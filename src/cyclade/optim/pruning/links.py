@@ -12,18 +12,17 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor, fx, nn
-from torch.nn import functional as F
 
+from cyclade.optim.stages import effects
 from cyclade.optim.stages.preserve import preserved
 
 Norm = nn.BatchNorm1d | nn.BatchNorm2d
 Layer = nn.Linear | nn.Conv2d
 
+# What acts on each channel alone, by the names of torch's modules and functions, and of methods.
 _NAMES = {
     "point": "ReLU ReLU6 LeakyReLU Tanh Sigmoid GELU SiLU ELU SELU CELU Mish Hardtanh Hardswish "
     "Hardsigmoid Softplus Softsign LogSigmoid relu relu_ relu6 leaky_relu leaky_relu_ tanh tanh_ "
@@ -32,33 +31,24 @@ _NAMES = {
     "same": "contiguous Identity Dropout Dropout1d Dropout2d Dropout3d AlphaDropout "
     "FeatureAlphaDropout",
     "drop": "dropout dropout1d dropout2d dropout3d",
-    "drop if told": "alpha_dropout feature_alpha_dropout",
     "max": "MaxPool2d max_pool2d",
     "average": "AvgPool2d avg_pool2d",
     "adaptive": "AdaptiveMaxPool2d adaptive_max_pool2d AdaptiveAvgPool2d adaptive_avg_pool2d",
     "flatten": "Flatten flatten",
     "norm": "BatchNorm1d BatchNorm2d",
 }
-_KINDS: dict[Any, str] = {  # of torch's modules and functions, and of methods by name
-    key: kind
-    for kind, names in _NAMES.items()
-    for name in names.split()
-    for key in (name, *(getattr(home, name) for home in (nn, F, torch) if hasattr(home, name)))
-}
+_KINDS = {name: kind for kind, names in _NAMES.items() for name in names.split()}
 _OPTIONS = {  # in the order in which functions take them
-    "drop": ("p", "training"),
-    "drop if told": ("p", "training"),
-    "max": ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices"),
-    "average": ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad",
-                "divisor_override"),
-    "adaptive": ("output_size", "return_indices"),
-    "flatten": ("start_dim", "end_dim"),
-}  # fmt: skip
+    "drop": "p training",
+    "max": "kernel_size stride padding dilation ceil_mode return_indices",
+    "average": "kernel_size stride padding ceil_mode count_include_pad divisor_override",
+    "adaptive": "output_size return_indices",
+    "flatten": "start_dim end_dim",
+}
 _HARMLESS = ("device", "dtype", "ndim", "is_cuda", "requires_grad")  # no word about channels
 
 
-@dataclass
-class Op:
+class Op(NamedTuple):
     """One operation on each channel alone.
 
     ``kind`` is "point" (run maps a tensor entry by entry), "norm", "pool", "flatten" or "same".
@@ -71,8 +61,7 @@ class Op:
     steady: bool = True
 
 
-@dataclass
-class Link:
+class Link(NamedTuple):
     """Layer ``first`` feeds ``second``; each channel becomes ``k`` consecutive inputs of it."""
 
     first: Layer
@@ -130,8 +119,8 @@ class _Graph:
     """One traced graph and what its modules are used for."""
 
     def __init__(self, model: nn.Module, training: bool) -> None:
-        self.model, self.training = model, training
-        self.names = {id(m): name for name, m in model.named_modules()}
+        self.training, self.modules = training, dict(model.named_modules())
+        self.names = {id(m): name for name, m in self.modules.items()}
         self.calls: Counter[int] = Counter()
         self.bare: set[int] = set()  # modules whose tensors are read without a call
         self.layers: dict[str, fx.Node] = {}
@@ -144,11 +133,11 @@ class _Graph:
                 if isinstance(module, Layer):
                     self.layers[self.names[id(module)]] = node
             elif node.op == "get_attr":
-                owner = operator.attrgetter(str(node.target).rpartition(".")[0])
-                self.bare.add(id(owner(model) if "." in str(node.target) else model))
+                owner = self.modules.get(str(node.target).rpartition(".")[0])
+                self.bare.add(id(owner))
 
     def module(self, node: fx.Node) -> Any:
-        return self.model.get_submodule(str(node.target))
+        return self.modules[str(node.target)]
 
     def is_layer(self, node: fx.Node) -> bool:
         return node.op == "call_module" and isinstance(self.module(node), Layer)
@@ -232,7 +221,7 @@ class _Graph:
             (calls > 1, f"it is called {calls} times"),
             (id(module) in self.bare, "its parameters are also read without calling it"),
             (shared, "its parameters are shared with another module"),
-            (module._forward_hooks or module._forward_pre_hooks, "it has forward hooks"),
+            (_hooked(module), "it has forward hooks"),
             (odd, "its weight is not a plain parameter"),
         ):
             if trouble:
@@ -244,51 +233,47 @@ class _Graph:
         ``batch`` holds the values whose first dimension is known to be the batch.
         """
         name, target = node.name, node.target
-        unknown = _End(f"{name} is not known to act on each channel alone")
-        if not node.args or node.args[0] is not before:
-            raise unknown
-        if target is torch.reshape or _calls(node, "view", "reshape"):
+        called, word = node.op == "call_module", effects.name_of(node, self.modules)
+        known = called or node.op == "call_method" or effects.is_known(target)
+        if node.args[:1] == (before,) and known and word in ("view", "reshape"):
             return _reshape(node, batch)
-        if node.all_input_nodes != [before]:
-            raise unknown
+        kind = _KINDS.get(word) if known else None
+        if kind is None or node.args[:1] != (before,) or node.all_input_nodes != [before]:
+            raise _End(f"{name} is not known to act on each channel alone")
+        keys = _OPTIONS.get(kind, "").split()
         run: Any
-        if node.op == "call_module":
+        if called:
             run = self.module(node)
-            if run._forward_hooks or run._forward_pre_hooks:
+            if _hooked(run):
                 raise _End(f"{name} has forward hooks")
-            kind = _KINDS.get(type(run), "")
-            options = {key: getattr(run, key, None) for key in _OPTIONS.get(kind, ())}
+            options = {key: getattr(run, key, None) for key in keys}
         else:
-            kind = _KINDS.get(target, "")
-            options = dict(zip(_OPTIONS.get(kind, ()), node.args[1:], strict=False)) | node.kwargs
             call: Any = getattr(Tensor, target) if isinstance(target, str) else target
             run = lambda x: call(x, *node.args[1:], **node.kwargs)  # noqa: E731
-        if kind == "point":
-            return Op(kind, run)
-        if kind == "same":
-            return Op(kind)
-        if kind in ("drop", "drop if told"):
-            if options.get("training", kind == "drop") and not self.training:
-                raise _End(f"{name} drops at random even in eval mode")
-            return Op("same")
-        if kind == "flatten":
-            if (options.get("start_dim", 0), options.get("end_dim", -1)) != (1, -1):
-                raise _End(f"{name} does not flatten to (batch, -1)")
-            return Op("flatten")
-        if kind == "norm":
-            if run.running_mean is None or run.running_var is None:
-                raise _End(f"{name} has no running statistics")
-            return Op("norm", norm=run)
-        if not kind:
-            raise unknown
-        return _pool(kind, options, name)
+            options = dict(zip(keys, node.args[1:], strict=False)) | node.kwargs
+        if kind == "drop" and options.get("training", True) and not self.training:
+            raise _End(f"{name} drops at random even in eval mode")
+        whole = (options.get("start_dim", 0), options.get("end_dim", -1)) == (1, -1)
+        if kind == "flatten" and not whole:
+            raise _End(f"{name} does not flatten to (batch, -1)")
+        if kind == "norm" and (run.running_mean is None or run.running_var is None):
+            raise _End(f"{name} has no running statistics")
+        if kind in ("max", "average", "adaptive"):
+            return Op("pool", steady=_keeps_constants(kind, options, name))
+        return Op(kind, run if kind == "point" else None, run if kind == "norm" else None)
 
 
 def _held(module: nn.Module) -> list[nn.Parameter]:
     return [p for p in module._parameters.values() if p is not None]
 
 
-def _pool(kind: str, options: dict[str, Any], name: str) -> Op:
+def _hooked(module: nn.Module) -> bool:
+    return bool(module._forward_hooks or module._forward_pre_hooks)
+
+
+def _keeps_constants(kind: str, options: dict[str, Any], name: str) -> bool:
+    """Whether a pool maps constants to constants; refused where it does another thing."""
+
     def other(key: str, plain: int) -> bool:
         value = options.get(key) or plain
         return any(v != plain for v in (value if isinstance(value, (tuple, list)) else (value,)))
@@ -299,7 +284,7 @@ def _pool(kind: str, options: dict[str, Any], name: str) -> Op:
     if padded and other("dilation", 1):
         raise _End(f"{name} may take the maximum over padding alone")
     zeros_in = kind == "average" and padded and options.get("count_include_pad", True)
-    return Op("pool", steady=not zeros_in and options.get("divisor_override") is None)
+    return not zeros_in and options.get("divisor_override") is None
 
 
 def _reshape(node: fx.Node, batch: set[fx.Node]) -> Op:
@@ -313,8 +298,8 @@ def _reshape(node: fx.Node, batch: set[fx.Node]) -> Op:
     return Op("flatten")
 
 
-def _calls(node: fx.Node, *methods: str) -> bool:
-    return node.op == "call_method" and node.target in methods
+def _calls(node: fx.Node, method: str) -> bool:
+    return node.op == "call_method" and node.target == method
 
 
 def _is_shape(node: Any) -> bool:

@@ -20,6 +20,10 @@ def dead_slices(weight: Tensor, dim: int) -> Tensor:
     return zero.transpose(0, dim).flatten(1).all(dim=1)
 
 
+def _shape(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))
+
+
 def shaped(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
     """The model's parameters by name; an error where one has no shape yet."""
     found = list(model.named_parameters())
@@ -43,17 +47,17 @@ class SparsityReport:
 
     def __post_init__(self) -> None:
         keys = ("size", "rows", "dead_rows", "columns", "dead_columns")
-        total = {key: sum(row[key] for row in self.rows) for key in keys}
+        self._total = {key: sum(row[key] for row in self.rows) for key in keys}
+        self.size, _, self.dead_rows, _, self.dead_columns = self._total.values()
         zeros = sum(round(row["zeros"] * row["size"]) for row in self.rows)
-        self.size, self.zeros = total["size"], zeros / max(total["size"], 1)
-        self.dead_rows, self.dead_columns = total["dead_rows"], total["dead_columns"]
-        self._total = {"parameter": "total", "shape": (self.size,), "zeros": self.zeros, **total}
+        self.zeros = zeros / max(self.size, 1)
 
     def __str__(self) -> str:
+        total = {"parameter": "total", "shape": (self.size,), "zeros": self.zeros, **self._total}
         lines = [
-            [row["parameter"], "x".join(map(str, row["shape"])), f"{100 * row['zeros']:.1f} %"]
+            [row["parameter"], _shape(row["shape"]), f"{100 * row['zeros']:.1f} %"]
             + [f"{row[f'dead_{side}']} / {row[side]}" for side in ("rows", "columns")]
-            for row in [*self.rows, self._total]
+            for row in [*self.rows, total]
         ]
         return table(["parameter", "shape", "zeros", "dead rows", "dead columns"], lines)
 
@@ -115,11 +119,10 @@ class PruneReport:
         return any(row["shape_before"] != row["shape_after"] for row in self.rows)
 
     def __str__(self) -> str:
-        lines: list[list[Any]] = []
-        for row in self.rows:
-            layer, kind, *shapes, before, after = row.values()
-            shown = ["x".join(map(str, shape)) for shape in shapes]
-            lines.append([layer or "(model)", kind, *shown, before, after])
+        lines: list[list[Any]] = [
+            [layer or "(model)", kind, _shape(before), _shape(after), *counts]
+            for layer, kind, before, after, *counts in (row.values() for row in self.rows)
+        ]
         lines.append(["total", "", "", "", self.parameters_before, self.parameters_after])
         text = table(["layer", "kind", "weight", "now", "parameters", "now"], lines)
         for left in self.left:
@@ -170,24 +173,22 @@ def prune(model: nn.Module) -> PruneReport:
     before = _sizes(model)
     while any(_shorten(link) for link in found.links.values()):
         pass
-    keys = ("layer", "kind", "shape_before", "shape_after", "parameters_before", "parameters_after")
     rows = [
-        dict(zip(keys, (name, kind, before[name][1], shape, before[name][2], count), strict=True))
-        for name, (kind, shape, count) in _sizes(model).items()
-    ]
+        {
+            "layer": name, "kind": type(model.get_submodule(name)).__name__,
+            "shape_before": before[name][0], "shape_after": shape,
+            "parameters_before": before[name][1], "parameters_after": count,
+        }
+        for name, (shape, count) in _sizes(model).items()
+    ]  # fmt: skip
     left = _left(model, found)
     return PruneReport(rows, left, total, sum(p.numel() for p in model.parameters()))
 
 
-def _sizes(model: nn.Module) -> dict[str, tuple[str, tuple[int, ...], int]]:
-    """The kind of each layer, its weight's shape, and the number of its parameters."""
-    sizes = {}
-    for name, module in model.named_modules():
-        held = [p for p in module._parameters.values() if p is not None]
-        if held:
-            count = sum(p.numel() for p in held)
-            sizes[name] = (type(module).__name__, tuple(held[0].shape), count)
-    return sizes
+def _sizes(model: nn.Module) -> dict[str, tuple[tuple[int, ...], int]]:
+    """The shape of each layer's weight, and the number of its parameters."""
+    layers = ((name, list(m.parameters(recurse=False))) for name, m in model.named_modules())
+    return {n: (tuple(own[0].shape), sum(p.numel() for p in own)) for n, own in layers if own}
 
 
 def _shorten(link: Link) -> bool:

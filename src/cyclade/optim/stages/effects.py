@@ -149,7 +149,7 @@ _TRAINING_DRAWS = _words(
 _NORMS = {"batch_norm": "training", "instance_norm": "use_input_stats"}
 
 
-def _name(node: fx.Node, modules: dict[str, nn.Module]) -> str:
+def name_of(node: fx.Node, modules: dict[str, nn.Module]) -> str:
     """The bare name of what a node calls."""
     if node.op == "call_method":
         return str(node.target)
@@ -186,7 +186,7 @@ def _ends_in_place(name: str) -> bool:
 def written(node: fx.Node, modules: dict[str, nn.Module]) -> list[fx.Node]:
     """The nodes whose values a node writes to in place."""
     found: list[Any] = []
-    name, first = _name(node, modules), _first(node)
+    name, first = name_of(node, modules), _first(node)
     if node.op == "call_module":
         found = [first] if getattr(modules[str(node.target)], "inplace", False) else []
     elif node.op == "call_method":
@@ -218,20 +218,20 @@ def base(node: fx.Node, modules: dict[str, nn.Module]) -> fx.Node | None:
     if overwritten:
         return overwritten[0]
     first = _first(node)
-    is_view = _name(node, modules) in _VIEWS
+    is_view = name_of(node, modules) in _VIEWS
     return first if is_view and isinstance(first, fx.Node) else None
 
 
 def elementwise(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
     """Whether a node is plain arithmetic, such as adding a bias or scaling by a gain."""
-    return node.op != "call_module" and _name(node, modules) in _ARITHMETIC
+    return node.op != "call_module" and name_of(node, modules) in _ARITHMETIC
 
 
 def node_randomness(node: fx.Node, modules: dict[str, nn.Module]) -> int:
     """NO, MAYBE or YES: does a node draw random numbers?"""
     if node.op == "call_module":
         return module_randomness(modules[str(node.target)])
-    name = _name(node, modules)
+    name = name_of(node, modules)
     if name in _DRAWS:
         return YES
     arguments = _arguments(node) if node.op == "call_function" else {}
@@ -248,13 +248,13 @@ def node_randomness(node: fx.Node, modules: dict[str, nn.Module]) -> int:
         and torch.Tag.nondeterministic_seeded in node.target.tags
     ):
         return YES
-    if node.op == "call_function" and not _is_known(node.target):
+    if node.op == "call_function" and not is_known(node.target):
         # A function kept whole by torch.fx.wrap: its code is not seen.
         return NO if arguments.get("training") is False else MAYBE
     return NO
 
 
-def _is_known(function: Any) -> bool:
+def is_known(function: Any) -> bool:
     """Whether a function comes with Python or torch, so that its name tells what it does."""
     home = str(getattr(function, "__module__", None) or "torch")
     return home.partition(".")[0] in ("torch", "_operator", "builtins", "math")
