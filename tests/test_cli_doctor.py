@@ -83,7 +83,6 @@ def test_it_runs_where_only_the_core_is_installed() -> None:
         "import importlib.util as u; find = u.find_spec\n"
         "u.find_spec = lambda name, *a: None if name in missing else find(name, *a)\n"
         "from cyclade.cli import main\n"
-        "assert main(['completion', 'bash']) == 0\n"
         "assert main(['config']) == 0\n"
         "assert main(['run', '--out', 'nowhere']) == 2\n"
         "sys.exit(main(['doctor']))"

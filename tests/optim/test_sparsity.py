@@ -192,7 +192,7 @@ def test_random_mlps(widths: list[int], seed: int, dead: float, bias: bool) -> N
 
 
 @pytest.mark.parametrize("norm", [False, True])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_lenet(norm: bool, seed: int) -> None:
     model = prepared(lenet(norm), seed)
     before = size(model)
@@ -203,34 +203,22 @@ def test_lenet(norm: bool, seed: int) -> None:
 
 def test_the_report_adds_up_and_a_second_time_nothing_changes() -> None:
     model = prepared(lenet(True))
-    before = size(model)
-    report = prune(model)
-    assert report.changed
-    assert (report.parameters_before, report.parameters_after) == (before, size(model))
-    frame = pd.DataFrame(report.rows)
-    assert frame["parameters_before"].sum() == before
-    assert frame["parameters_after"].sum() == size(model)
-    assert "build the optimizer again" in str(report)
-    again = prune(model)
-    assert not again.changed
-    assert again.parameters_before == again.parameters_after == size(model)
-    assert "build the optimizer" not in str(again)
+    for changes in (True, False):
+        before = size(model)
+        report = prune(model)
+        assert report.changed == changes == (size(model) < before)
+        assert (report.parameters_before, report.parameters_after) == (before, size(model))
+        sums = pd.DataFrame(report.rows)[["parameters_before", "parameters_after"]].sum()
+        assert list(sums) == [before, size(model)]
+        assert ("build the optimizer again" in str(report)) == changes
 
 
 BETWEEN: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu,
     "relu in place": lambda x: F.relu(x, inplace=True),
     "torch.relu": torch.relu,
     "x.relu_": lambda x: x.relu_(),
     "leaky": lambda x: F.leaky_relu(x, 0.3),
-    "tanh": torch.tanh,
-    "x.tanh": lambda x: x.tanh(),
-    "sigmoid": torch.sigmoid,
-    "F.sigmoid": F.sigmoid,
     "gelu": lambda x: F.gelu(x, approximate="tanh"),
-    "silu": F.silu,
-    "elu": lambda x: F.elu(x, 0.7),
-    "softplus": F.softplus,
     "dropout": lambda x: F.dropout(x, 0.5, training=False),
     "contiguous": lambda x: x.contiguous(),
     "max pool": lambda x: F.max_pool2d(x, 2, stride=1, padding=1, ceil_mode=True),
@@ -463,19 +451,16 @@ UNTOUCHED: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "skip": (linear(skip), "several users"),
     "called twice": (
         linear(lambda self, x: self.c(torch.relu(self.a(torch.relu(self.a(x)))))),
-        "it is called 2 times",
-    ),
+        "it is called 2 times"),
     "bare": (
         linear(lambda self, x: self.c(torch.relu(self.a(x))) + self.a.weight.sum()),
-        "read without calling it",
-    ),
+        "read without calling it"),
     "hidden": (linear(hidden), "several users"),
     "auxiliary": (linear(auxiliary), "in training mode its values have several users"),
     "noisy": (linear(noisy), "drops at random even in eval mode"),
     "softmax": (
         linear(lambda self, x: self.c(self.a(x).softmax(-1))),
-        "softmax is not known to act on each channel alone",
-    ),
+        "softmax is not known to act on each channel alone"),
     "width": (linear(width), "several users"),
     "tied": (tied, "shared with another module"),
     "hooked": (lambda: hooked(0), "forward hooks"),
@@ -483,48 +468,36 @@ UNTOUCHED: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "same norm": (same_norm, "it is called 2 times"),
     "weight norm": (
         lambda: nn.Sequential(
-            nn.utils.parametrizations.weight_norm(nn.Linear(5, 5)), nn.ReLU(), nn.Linear(5, 5)
-        ),
-        "ParametrizedLinear, not a plain layer",
-    ),
+            nn.utils.parametrizations.weight_norm(nn.Linear(5, 5)), nn.ReLU(), nn.Linear(5, 5)),
+        "ParametrizedLinear, not a plain layer"),
     "norm of the batch": (
         row(nn.Linear(5, 5), nn.BatchNorm1d(5, track_running_stats=False), nn.Linear(5, 5)),
-        "no running statistics",
-    ),
-}
+        "no running statistics"),
+}  # fmt: skip
 UNTOUCHED_ON_IMAGES: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "groups": (row(nn.Conv2d(2, 4, 3, groups=2), nn.ReLU(), nn.Conv2d(4, 4, 3)), "groups = 2"),
     "groups next": (
         row(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3, groups=4)),
-        "the next layer, 2, stays: it has groups = 4",
-    ),
+        "the next layer, 2, stays: it has groups = 4"),
     "transposed": (
         row(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.ConvTranspose2d(4, 4, 3)),
-        "is not known to act on each channel alone",
-    ),
+        "is not known to act on each channel alone"),
     "no flatten": (
         row(nn.Conv2d(2, 12, 3), nn.ReLU(), nn.Linear(12, 4)),
-        "the inputs of 2 are not its channels",
-    ),
+        "the inputs of 2 are not its channels"),
     "pooled over features": (
-        row(nn.Linear(14, 6), nn.MaxPool2d(2), nn.Linear(3, 4)), "mixes its outputs",
-    ),
+        row(nn.Linear(14, 6), nn.MaxPool2d(2), nn.Linear(3, 4)), "mixes its outputs"),
     "flatten elsewhere": (
         row(nn.Conv2d(2, 4, 3), nn.Flatten(2), nn.Linear(144, 4)),
-        "does not flatten to (batch, -1)",
-    ),
+        "does not flatten to (batch, -1)"),
     "linear channels interleave": (
         row(nn.Linear(14, 4), nn.Flatten(), nn.Linear(112, 4)),
-        "the inputs of 2 are not its channels",
-    ),
+        "the inputs of 2 are not its channels"),
     "fixed width": (
-        lambda: Functional(flatten=lambda x: x.view(-1, 20)),
-        "does not flatten to (batch, -1)",
-    ),
+        lambda: Functional(flatten=lambda x: x.view(-1, 20)), "does not flatten to (batch, -1)"),
     "not the batch": (
         lambda: Functional(flatten=lambda x: x.view(x.size(0) * 1, -1)),
-        "not known to be the batch",
-    ),
+        "not known to be the batch"),
 }  # fmt: skip
 
 
@@ -594,12 +567,8 @@ def test_other_precisions() -> None:
 
 
 def test_optional_arguments_take_their_defaults() -> None:
-    def forward(
-        self: Any, x: Tensor, y: Tensor | None = None, *, mode: str = "sum", scale: bool = False
-    ) -> Tensor:
-        x = self.c(torch.relu(self.a(x)))
-        if scale:
-            x = x * 2
+    def forward(self: Any, x: Tensor, y: Tensor | None = None, *, scale: bool = False) -> Tensor:
+        x = self.c(torch.relu(self.a(x))) * (2 if scale else 1)
         return x if y is None else x + y
 
     model = prepared(linear(forward)())

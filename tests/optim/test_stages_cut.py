@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import copy
-import warnings
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -111,34 +110,25 @@ def test_output_equals_the_models_bit_for_bit(case: str, training: bool) -> None
     assert used == {name for name, _ in model.named_parameters()}
 
 
-def test_lenet_has_its_parameters_and_stages() -> None:
-    model = models.LeNet()
-    assert sum(p.numel() for p in model.parameters()) == 62_006
-    chain = cut(model)
-    assert names(chain) == ["conv1", "conv2", "fc1", "fc2", "fc3"]
-    assert chain.stages[2].params == ("fc1.weight", "fc1.bias")
+STAGES: dict[str, tuple[Callable[[], nn.Module], dict[int, str]]] = {
+    "lenet": (models.LeNet, {0: "conv1", 1: "conv2", 2: "fc1: fc1.weight fc1.bias", 4: "fc3"}),
+    "residual": (lambda: models.ResNet18(4, depth=1), {
+        1: "bn1", 2: "layers.0.conv1", 11: "layers.1.shortcut.1", -1: "linear"}),
+    "direct parameters": (lambda: models.ViT(depth=1), {
+        1: "cls_token: cls_token pos_embedding", 3: "blocks.0.attention", -1: "head"}),
+    "tied": (lambda: models.GPT(depth=1), {0: "wte: wte.weight", -1: "lm_head: wte.weight"}),
+    "reused": (models.Reused, {0: "a: a.weight a.bias", 1: "b", 2: "a@2: a.weight a.bias"}),
+}  # fmt: skip
 
 
-def test_stages_of_a_residual_net_are_its_layers() -> None:
-    chain = cut(models.ResNet18(4, depth=1))
-    found = names(chain)
-    assert found[:4] == ["conv1", "bn1", "layers.0.conv1", "layers.0.bn1"]
-    assert "layers.1.shortcut.1" in found
-    assert found[-1] == "linear"
-
-
-def test_direct_parameters_and_tied_weights_are_stages() -> None:
-    vit = cut(models.ViT(depth=1))
-    assert vit.stages[1].name == "cls_token"
-    assert vit.stages[1].params == ("cls_token", "pos_embedding")
-    assert vit.stages[3].name == "blocks.0.attention"
-    gpt = cut(models.GPT(depth=1))
-    assert gpt.stages[0].params == ("wte.weight",)
-    assert gpt.stages[-1].name == "lm_head"
-    assert gpt.stages[-1].params == ("wte.weight",)
-    reused = cut(models.Reused())
-    assert names(reused) == ["a", "b", "a@2"]
-    assert reused.stages[0].params == reused.stages[2].params
+@pytest.mark.parametrize("case", STAGES)
+def test_stages_are_the_uses_of_layers(case: str) -> None:
+    make, expected = STAGES[case]
+    chain = cut(make())
+    for k, words in expected.items():
+        stage = chain.stages[k]
+        assert f"{stage.name}: {' '.join(stage.params)}".startswith(words)
+    assert -1 in expected or len(chain.stages) == 1 + max(expected)
 
 
 def test_env_holds_only_what_is_still_needed() -> None:
@@ -246,17 +236,6 @@ def test_whole_model_with_a_warning_that_says_why() -> None:
     model.register_forward_hook(lambda *a: None)
     with pytest.warns(CutWarning, match="the model itself has hooks"):
         cut(model)
-
-
-def test_export_is_cut_anew_for_other_shapes() -> None:
-    model = models.ShapeSwitch()
-    chain = cut(model, example=rows())
-    for n in (4, 2, 5):
-        inputs = Inputs((torch.randn(n, 6),))
-        verify(chain, inputs)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert chain.how == "export"
 
 
 def test_gradients_switched_off_inside_go_to_export() -> None:
@@ -372,16 +351,6 @@ def test_compiled_stages() -> None:
 
 
 # ---------------------------------------------------------------- cut on the first batch, as found
-
-
-def test_a_size_may_cross_a_stage() -> None:
-    def forward(self: Any, x: Tensor) -> Tensor:
-        size = x.shape[-2:]
-        return F.interpolate(self.b(torch.relu(self.a(x))), size=size)
-
-    chain = cut(written(forward, a=nn.Conv2d(1, 2, 3), b=nn.Conv2d(2, 3, 3)))
-    assert names(chain) == ["a", "b"]
-    verify(chain, Inputs((torch.randn(2, 1, 8, 8),)))
 
 
 class Cache:

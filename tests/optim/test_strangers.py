@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import models
 import pytest
 import torch
 import torch.nn.functional as F
@@ -23,47 +24,26 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.utils.checkpoint import checkpoint
 
 from cyclade.optim import SCCD, VROCCD
+from cyclade.optim.batches import as_batches
 from cyclade.optim.reference import Literal
 
 
-class TinyBlock(nn.Module):
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(
-            nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width), nn.Dropout(0.1)
-        )
-        self.register_buffer("mask", torch.ones(16, 16).tril().bool(), persistent=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        b, t, w = x.shape
-        q, k, v = self.qkv(self.norm1(x)).view(b, t, 3, 2, w // 2).permute(2, 0, 3, 1, 4)
-        scores = q @ k.transpose(-2, -1) / math.sqrt(w // 2)
-        scores = scores.masked_fill(~self.mask[:t, :t], float("-inf"))  # type: ignore[index]
-        x = x + self.proj((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, w))
-        return x + self.mlp(self.norm2(x))  # type: ignore[no-any-return]
-
-
-class TiedLM(nn.Module):
+class TiedLM(models.GPT):
     """Tied embeddings, checkpointed blocks, its own loss in a dict: as in transformers."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.wte, self.wpe = nn.Embedding(19, 12), nn.Embedding(16, 12)
-        self.blocks = nn.ModuleList(TinyBlock(12) for _ in range(2))
-        self.head = nn.Linear(12, 19, bias=False)
-        self.head.weight = self.wte.weight
-        self.drop = nn.Dropout(0.1)
+        super().__init__(vocabulary=19, width=12, context=16, dropout=0.1)
+        self.register_buffer("mask", torch.ones(16, 12), persistent=False)
 
-    def forward(self, input_ids: Tensor, labels: Tensor | None = None) -> dict[str, Any]:
-        x = self.drop(self.wte(input_ids) + self.wpe(torch.arange(input_ids.shape[1])))
+    def forward(self, input_ids: Tensor, labels: Tensor | None = None) -> dict[str, Any]:  # type: ignore[override]
+        t = input_ids.shape[1]
+        x = self.drop(self.wte(input_ids) + self.wpe(torch.arange(t))) * self.mask[:t]  # type: ignore[index]
         for block in self.blocks:
             if self.training:
                 x = checkpoint(block, x, use_reentrant=False)
             else:
                 x = block(x)
-        logits = self.head(x)
+        logits = self.lm_head(self.ln(x))
         loss = None
         if labels is not None:
             loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
@@ -124,17 +104,23 @@ class PairOutput:
 
 
 class DualEncoder(nn.Module):
-    """One encoder for both inputs, a learned temperature, a running mean that forward moves."""
+    """One encoder for both inputs, a learned temperature, a running mean that forward moves.
 
-    def __init__(self) -> None:
+    Or `replaces`, where it could write to it.
+    """
+
+    def __init__(self, replaces: bool = False) -> None:
         super().__init__()
+        self.replaces = replaces
         self.encoder = nn.Sequential(nn.Linear(7, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 5))
         self.logit_scale = nn.Parameter(torch.tensor(1.0))
         self.register_buffer("center", torch.zeros(5))
 
     def forward(self, a: Tensor, b: Tensor) -> PairOutput:
         u, v = (F.normalize(self.encoder(t) - self.center, dim=1) for t in (a, b))
-        if self.training:
+        if self.training and self.replaces:
+            self.center = (0.9 * self.center + 0.1 * u.mean(0)).detach()
+        elif self.training:
             with torch.no_grad():
                 self.center.mul_(0.9).add_(u.mean(0), alpha=0.1)  # type: ignore[operator]
         logits = self.logit_scale.exp() * u @ v.T
@@ -200,7 +186,7 @@ STRANGERS: dict[str, tuple[Make, Any, Callable[[int], tuple[Any, Any]]]] = {
     "weight norm": (WeightNormed, nn.CrossEntropyLoss(), images),
     "lstm": (Tagger, nn.CrossEntropyLoss(), sentences),
     "pairs": (DualEncoder, None, pairs),
-    "pairs, a buffer replaced": (lambda: Replaced(), None, pairs),
+    "pairs, a buffer replaced": (lambda: DualEncoder(replaces=True), None, pairs),
     "unet": (UNet, deep_supervision, planes),
 }
 
@@ -231,7 +217,7 @@ def test_bounded_steps_give_the_literal_cycle(name: str, training: bool) -> None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         opt = SCCD(model, loss_fn, adagrad_norm=1.0)
-        opt.prepare(_batches(opt, *batch(0)))
+        opt.prepare(as_batches(*batch(0), opt.net.loss_fn, None))
     literal = Bent(opt, twin, loss_fn)
     assert opt.net.m > 1
     for k in range(4):
@@ -266,17 +252,6 @@ def test_the_recursive_estimator_is_the_literal_one() -> None:
         torch.manual_seed(k)
         assert float(loss) == pytest.approx(literal.step(x, y, refresh=size == 16), abs=1e-12)
         torch.testing.assert_close(model.state_dict(), twin.state_dict(), rtol=0, atol=1e-12)
-
-
-class Replaced(DualEncoder):
-    """The same with a buffer that is replaced, not written to."""
-
-    def forward(self, a: Tensor, b: Tensor) -> PairOutput:
-        u, v = (F.normalize(self.encoder(t) - self.center, dim=1) for t in (a, b))
-        if self.training:
-            self.center = (0.9 * self.center + 0.1 * u.mean(0)).detach()
-        logits = self.logit_scale.exp() * u @ v.T
-        return PairOutput(F.cross_entropy(logits, torch.arange(len(a))), logits)
 
 
 def reentrant() -> nn.Module:
@@ -317,9 +292,3 @@ def test_what_cannot_be_repeated_is_refused_and_nothing_moves(
         with pytest.raises(error, match=words):
             opt.step(torch.randn(4, 6), torch.randint(0, 3, (4,)))
     assert all(torch.equal(a, before[n]) for n, a in model.state_dict().items())
-
-
-def _batches(opt: Any, inputs: Any, target: Any) -> Any:
-    from cyclade.optim.batches import as_batches
-
-    return as_batches(inputs, target, opt.net.loss_fn, None)

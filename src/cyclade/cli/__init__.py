@@ -27,11 +27,8 @@ BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
 HOMES = {
     "config": "runs", "data": "runs", "run": "runs", "show": "runs", "tune": "plans",
     "reproduce": "plans", "study": "plans", "report": "plans", "doctor": "doctor",
-    "completion": "completion",
 }  # fmt: skip
 """The module of each command: it is loaded for that command, and for lists of all of them."""
-ANYWHERE = ("doctor", "completion")
-"""Commands that need no more than `import cyclade` does."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,11 +61,15 @@ def _run(arguments: list[str]) -> int:
         hint = meant(unknown[0], chosen.parser.options()) if unknown[0].startswith("-") else ""
         chosen.parser.error(f"{unknown[0]!r} is not known here{hint}")
     chosen.arguments = arguments
+    from cyclade.experiments.errors import ExperimentError
+    from cyclade.experiments.folder import warnings_shown
+
     try:
-        if arguments[0] in ANYWHERE:
+        with warnings_shown():
             chosen.command(chosen)
-            return 0
-        return _experiment(chosen)
+        return 0
+    except ExperimentError as error:
+        _print_error(str(error))
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "cyclade":
             raise
@@ -76,20 +77,7 @@ def _run(arguments: list[str]) -> int:
             f"this command needs {error.name}, which is not installed: in a checkout of cyclade, "
             "pip install '.[experiments]'; cyclade doctor lists what is missing"
         )
-        return BAD_INPUT
-
-
-def _experiment(chosen: argparse.Namespace) -> int:
-    from cyclade.experiments.errors import ExperimentError
-    from cyclade.experiments.folder import warnings_shown
-
-    try:
-        with warnings_shown():
-            chosen.command(chosen)
-    except ExperimentError as error:
-        _print_error(str(error))
-        return BAD_INPUT
-    return 0
+    return BAD_INPUT
 
 
 def _print_error(message: str) -> None:
@@ -120,32 +108,19 @@ def parser(command: str = "") -> Parser:
         ),
     )
     whole.add_argument("--version", action="version", version=f"cyclade {cyclade.__version__}")
-    whole.set_defaults(whole=whole)
-    whole.commands = commands = whole.add_subparsers(
+    commands = whole.add_subparsers(
         title="commands", required=True, metavar="COMMAND", parser_class=Parser
     )
-    alone = command in HOMES and command != "completion"  # which writes down all of them
-    for home in [HOMES[command]] if alone else dict.fromkeys(HOMES.values()):
+    for home in [HOMES[command]] if command in HOMES else dict.fromkeys(HOMES.values()):
         import_module(f"cyclade.cli.{home}").add(commands)
     return whole
 
 
 # ---------------------------------------------------------------- the same words for the same thing
 
-SHORT: dict[str, tuple[Any, str, str]] = {
-    "dataset": (str, "NAME", "the data set (default: digits)"),
-    "method": (str, "METHOD", f"{', '.join(METHODS[:-1])} or {METHODS[-1]}"),
-    "lr": (float, "LR", "the initial learning rate (default: by data set and method)"),
-    "epochs": (int, "N", "passes over the training images"),
-    "seed": (int, "SEED", "of weights, batches and random orders"),
-}
-"""Keys of the config that have an option of their own; the others go by --set."""
-
 
 class Parser(argparse.ArgumentParser):
     """A parser whose help ends with an example, and which says what may have been meant."""
-
-    commands: Any
 
     def __init__(self, *, example: str = "", **options: Any) -> None:
         formatter = argparse.RawDescriptionHelpFormatter
@@ -169,7 +144,18 @@ def tell(text: str, end: str = "\n") -> None:
     print(printable(text), end=end, flush=True)
 
 
+SHORT = ("dataset", "method", "lr", "epochs", "seed")
+"""Keys of the config that have an option of their own; the others go by --set."""
 OPTIONS: dict[str, dict[str, Any]] = {
+    "--dataset": {"metavar": "NAME", "help": "the data set (default: digits)"},
+    "--method": {"metavar": "METHOD", "help": f"{', '.join(METHODS[:-1])} or {METHODS[-1]}"},
+    "--lr": {
+        "type": float,
+        "metavar": "LR",
+        "help": "the initial learning rate (default: by data set and method)",
+    },
+    "--epochs": {"type": int, "metavar": "N", "help": "passes over the training images"},
+    "--seed": {"type": int, "metavar": "SEED", "help": "of weights, batches and random orders"},
     "--out": {"metavar": "DIR"},
     "--json": {"action": "store_true", "help": "print JSON instead of a table"},
     "--data-dir": {
@@ -233,9 +219,7 @@ def seeds_of(chosen: argparse.Namespace) -> tuple[int, ...] | int | None:
 def add_config(parser: Parser, *short: str) -> None:
     """A config file, and values that replace its own."""
     parser.add_argument("config", nargs="?", metavar="CONFIG.toml", help="the config of the run")
-    for key in short or SHORT:
-        kind, metavar, meaning = SHORT[key]
-        parser.add_argument(f"--{key}", type=kind, metavar=metavar, help=meaning)
+    add_options(parser, *(f"--{key}" for key in short or SHORT))
     meaning = "replace any value (`cyclade config` lists the keys)"
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help=meaning)
 

@@ -61,8 +61,8 @@ def _add_settings(parser: Parser, names: tuple[str, ...]) -> None:
         "--quick", action="store_true", help="in small: digits, few epochs, minutes on two cores"
     )
     add_options(parser, "--out", help="results go to DIR/NAME (default: out)")
-    parser.add_argument("--dataset", metavar="NAME", help="instead of the plan's own")
-    parser.add_argument("--epochs", type=int, metavar="N", help="of the final runs")
+    add_options(parser, "--dataset", help="instead of the plan's own")
+    add_options(parser, "--epochs", help="of the final runs")
     parser.add_argument("--tune-epochs", type=int, metavar="N", help="of the tuning runs")
     add_seeds(parser, "final runs of each curve")
     add_options(parser, *WHERE)
