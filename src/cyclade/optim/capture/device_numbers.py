@@ -21,7 +21,7 @@ class DeviceNumbers:
         like = groups[0]["params"][0]
         self._rows = like.new_zeros(len(NAMES), len(groups))
         self._sent: list[float] | None = None
-        self._read = {
+        self._read: dict[str, tuple[Tensor, ...]] = {
             name: row.unbind() for name, row in zip(NAMES, self._rows.unbind(), strict=True)
         }
 
