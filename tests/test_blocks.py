@@ -75,12 +75,8 @@ def test_nested_structures(blocks: Any, names: tuple[str, ...], library: str) ->
 
 
 def test_a_namedtuple_comes_back_and_other_mappings_become_dicts() -> None:
-    x0 = Layer(np.zeros(2), np.ones(1))
-    res = minimize(
-        lambda x: 0.5 * float(np.sum((x.W - 1) ** 2) + np.sum(x.b**2)),
-        x0,
-        jac=lambda x: Layer(x.W - 1, x.b),
-    )
+    fun = lambda x: 0.5 * float(np.sum((x.W - 1) ** 2) + np.sum(x.b**2))  # noqa: E731
+    res = minimize(fun, Layer(np.zeros(2), np.ones(1)), jac=lambda x: Layer(x.W - 1, x.b))
     assert isinstance(res.x, Layer)
     np.testing.assert_allclose(res.x.W, 1, atol=1e-4)
     ordered = Layout.of(OrderedDict(a=np.ones(2)), None).point(OrderedDict(a=np.ones(2)))

@@ -11,21 +11,13 @@ import pytest
 
 from cyclade import L1, minimize
 from cyclade.files.objects import packed, unpacked
+from small import squares
 
-rng = np.random.default_rng(0)
-A, y = rng.standard_normal((60, 6)), rng.standard_normal(60)
+fun, jac = squares(60, 6)
 
 
 class Died(Exception):
     pass
-
-
-def fun(x: Any, idx: Any) -> Any:
-    return 0.5 * np.mean((A[idx] @ x - y[idx]) ** 2)
-
-
-def jac(x: Any, idx: Any) -> Any:
-    return A[idx].T @ (A[idx] @ x - y[idx]) / len(idx)
 
 
 def dying(at: int) -> Any:
@@ -41,6 +33,11 @@ def run(**options: Any) -> Any:
     given |= {"jac": jac, "seed": 3}
     function = options.pop("fun", fun)
     return minimize(function, options.pop("x0", np.zeros(6)), **given | options)
+
+
+def killed(place: Path, at: int, **options: Any) -> None:
+    with pytest.raises(Died):
+        run(**options, checkpoint=place, callback=dying(at))
 
 
 def same(found: Any, wanted: Any) -> None:
@@ -64,8 +61,7 @@ def test_a_run_that_dies_twice_ends_in_the_same_bits(
         options["accelerate"] = order == "forward"
     wanted = run(**options)
     for at in (7, 19):
-        with pytest.raises(Died):
-            run(**options, checkpoint=tmp_path / "run", callback=dying(at))
+        killed(tmp_path / "run", at, **options)
     found = run(**options, checkpoint=tmp_path / "run")
     same(found, wanted)
     assert found.cycles > 19
@@ -75,8 +71,7 @@ def test_a_run_that_dies_twice_ends_in_the_same_bits(
 
 def test_a_run_that_died_past_its_limit_looks_where_it_stands(tmp_path: Path) -> None:
     options = {"method": "P-CCD", "accelerate": False, "every": 50}
-    with pytest.raises(Died):
-        run(**options, checkpoint=tmp_path / "run", callback=dying(8))
+    killed(tmp_path / "run", 8, **options)
     found = run(**options, checkpoint=tmp_path / "run", max_cycles=1)
     assert found.history["cycle"] == [0, found.cycles]
     assert found.fun < found.history["fun"][0]
@@ -84,16 +79,16 @@ def test_a_run_that_died_past_its_limit_looks_where_it_stands(tmp_path: Path) ->
 
 def test_torch_and_structures(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    At, yt = torch.tensor(A), torch.tensor(y)
+    At = torch.tensor(np.random.default_rng(0).standard_normal((60, 7)))
 
     def net(x: Any, idx: Any) -> Any:
-        return 0.5 * ((At[idx, :2] @ x["a"] + At[idx, 2:] @ x["b"][0] - yt[idx]) ** 2).mean()
+        rows = At[idx]
+        return 0.5 * ((rows[:, :2] @ x["a"] + rows[:, 2:6] @ x["b"][0] - rows[:, 6]) ** 2).mean()
 
     x0 = {"a": torch.zeros(2, dtype=torch.float64), "b": [torch.zeros(4, dtype=torch.float64)]}
     options = {"fun": net, "x0": x0, "jac": None, "blocks": None, "method": "VRO-CCD"}
     wanted = run(**options)
-    with pytest.raises(Died):
-        run(**options, checkpoint=tmp_path / "run", callback=dying(9))
+    killed(tmp_path / "run", 9, **options)
     found = run(**options, checkpoint=tmp_path / "run")
     for one, two in ((found.x["a"], wanted.x["a"]), (found.x["b"][0], wanted.x["b"][0])):
         assert isinstance(one, torch.Tensor)
@@ -101,20 +96,13 @@ def test_torch_and_structures(tmp_path: Path) -> None:
 
 
 def test_a_stream_goes_on(tmp_path: Path) -> None:
-    def stream(rng: np.random.Generator, size: int) -> Any:
-        rows = rng.standard_normal((size, 6))
-        return rows, rows[:, 0]
-
-    def loss(x: Any, batch: Any) -> Any:
-        return 0.5 * np.mean((batch[0] @ x - batch[1]) ** 2)
-
-    def slope(x: Any, batch: Any) -> Any:
-        return batch[0].T @ (batch[0] @ x - batch[1]) / len(batch[1])
-
-    options = {"fun": loss, "jac": slope, "n": None, "stream": stream, "b": 40, "L": 2.0}
+    options = {
+        "fun": lambda x, rows: 0.5 * np.mean((rows @ x - 1) ** 2),
+        "jac": lambda x, rows: rows.T @ (rows @ x - 1) / len(rows),
+        "stream": lambda rng, size: rng.standard_normal((size, 6)), "n": None, "b": 40, "L": 2.0,
+    }  # fmt: skip
     wanted = run(**options)
-    with pytest.raises(Died):
-        run(**options, checkpoint=tmp_path / "run", callback=dying(9))
+    killed(tmp_path / "run", 9, **options)
     same(run(**options, checkpoint=tmp_path / "run"), wanted)
 
 
@@ -129,8 +117,7 @@ def test_a_damaged_file_is_skipped_for_the_one_before(tmp_path: Path) -> None:
     place = tmp_path / "run"
     wanted = run(returns="last")
     for at in (3, 9):  # each begins with a save
-        with pytest.raises(Died):
-            run(returns="last", checkpoint=place, callback=dying(at))
+        killed(place, at, returns="last")
     content = bytearray(place.read_bytes())
     content[len(content) // 2] ^= 4
     place.write_bytes(content)
@@ -145,6 +132,10 @@ def test_a_damaged_file_is_skipped_for_the_one_before(tmp_path: Path) -> None:
         ({"seed": 4}, "belongs to other data or arguments"),
         ({"method": "SCCD"}, "belongs to other data or arguments"),
         ({"x0": np.ones(6)}, "belongs to other data or arguments"),
+        *(
+            ({k: v}, "belongs to other")
+            for k, v in [("reg", L1(0.02)), ("L", 3.0), ("L", [2.0] * 3)]
+        ),
         ({"resume": 3}, "give resume= or checkpoint=, not both"),
         ({"n": None, "stream": iter([])}, "an iterator cannot be wound forward"),
     ],
@@ -170,11 +161,3 @@ def test_reading_runs_no_code(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(pickle.UnpicklingError, match="which is no state"):
         unpacked(content, state.state.x.layout)
     assert capsys.readouterr().out == ""
-
-
-@pytest.mark.parametrize("change", [{"reg": L1(0.02)}, {"L": 3.0}, {"L": [3.0, 2.0, 2.0]}])
-def test_another_regulariser_or_step_is_another_run(change: Any, tmp_path: Path) -> None:
-    run(checkpoint=tmp_path / "run", L=2.0)
-    run(checkpoint=tmp_path / "run", L=2.0, reg=L1(0.01))
-    with pytest.raises(ValueError, match="belongs to other data or arguments"):
-        run(checkpoint=tmp_path / "run", **{"L": 2.0, **change})

@@ -11,6 +11,7 @@ from cyclade import FiniteSum, minimize
 from cyclade.methods import as_method, make_sampler
 from cyclade.run.arguments import looks
 from cyclade.run.stopping import EveryCycles, EverySamples
+from suite import linear, residual, squared
 
 
 def test_every_so_many_cycles() -> None:
@@ -39,21 +40,15 @@ def test_evaluations_in_between_do_not_shift_the_others() -> None:
 
 @pytest.mark.parametrize("method", ["SCCD", "SGD"])
 def test_a_minibatch_that_moves_nothing_does_not_end_the_run(method: str) -> None:
-    a, y = np.zeros((400, 2)), np.zeros(400)
-    a[::20], y[::20] = 1.0, 3.0  # most batches of 4 see no such row
-
-    def fun(x: Any, idx: Any) -> float:
-        return 0.5 * float(np.mean((a[idx] @ x - y[idx]) ** 2))
-
-    def jac(x: Any, idx: Any) -> Any:
-        return a[idx].T @ (a[idx] @ x - y[idx]) / len(idx)
-
+    a = np.zeros((400, 2))
+    a[::20] = 1.0  # most batches of 4 see no such row
+    case = linear("", a, 3 * a[:, 0], squared, residual)
     res = minimize(
-        fun, np.zeros(2), jac=jac, n=400, method=method, b=4, L=4.0, eta=0.5, every=1, tol=1e-12,
-        max_cycles=200, blocks=2,
+        case.fun, np.zeros(2), jac=case.jac, n=400, method=method, b=4, L=4.0, eta=0.5, every=1,
+        tol=1e-12, max_cycles=200, blocks=2,
     )  # fmt: skip
     assert res.cycles == 200
-    assert res.fun < fun(np.zeros(2), np.arange(400))
+    assert res.fun < case.fun(np.zeros(2))
 
 
 @pytest.mark.parametrize(
