@@ -13,7 +13,7 @@ from cyclade.regularisers import per_block
 from cyclade.sampling import ALL
 from cyclade.steps import Searched
 from cyclade.steps.scaling import PROBES, ROUNDS
-from cyclade.steps.searched import SLACK, eta_of, rate_and_large
+from cyclade.steps.searched import SLACK, eta_of, rate_and_large, small_batch
 
 SAMPLING = ["VRO-CCD", "VR-CCD", "PAGE", "SCCD", "SGD"]
 
@@ -88,6 +88,7 @@ def test_a_step_is_taken_where_the_sample_curves_no_more() -> None:
 
 
 def test_noise_lowers_eta_and_full_samples_do_not() -> None:
+    assert (small_batch(10_000), small_batch(4)) == (300, 4)
     assert eta_of(1000, 1000, 1000, 1.0) == pytest.approx(1.0)
     assert eta_of(10**4, 10**4, 100, 0.01) < eta_of(10**4, 10**4, 300, 0.03) < 1.0
 

@@ -38,24 +38,13 @@ def shown(value: object) -> str:
 
 
 def require(ok: bool, name: str, value: object, accepted: str) -> None:
-    """Raise ``ValueError`` unless ``ok``.
-
-    >>> require(False, "p", 2, "a number in (0, 1]")
-    Traceback (most recent call last):
-    ValueError: p must be a number in (0, 1], got 2
-    """
+    """Raise ``ValueError`` unless ``ok``."""
     if not ok:
         raise ValueError(f"{name} must be {accepted}, got {shown(value)}")
 
 
 def each(check: Callable[[str, Any], Plain], **values: Any) -> list[Plain]:
-    """Apply one check to several arguments, and return what it returns for each.
-
-    >>> L_hat, gap = each(positive, L_hat=np.float32(2), gap=1)
-    >>> each(positive, L_hat=1.0, mu=0.0)
-    Traceback (most recent call last):
-    ValueError: mu must be a finite number > 0, got 0.0
-    """
+    """Apply one check to several arguments, and return what it returns for each."""
     return [check(name, value) for name, value in values.items()]
 
 
@@ -90,14 +79,7 @@ def fraction(name: str, value: Any) -> float:
 
 
 def whole_number(name: str, value: Any, least: float = 0, most: float = math.inf) -> int:
-    """`value` as an int, if it is an integer with `least` ≤ value ≤ `most`, and within the floats.
-
-    >>> whole_number("j", np.int64(2), 1, 3)
-    2
-    >>> whole_number("j", 2.5, 1, 3)
-    Traceback (most recent call last):
-    ValueError: j must be an integer between 1 and 3, got 2.5
-    """
+    """`value` as an int, if it is one with `least` ≤ value ≤ `most`, and within the floats."""
     plain = _plain(value)
     whole = isinstance(plain, Integral)
     if whole and least <= int(plain) <= min(most, LARGEST_INDEX):
@@ -119,13 +101,7 @@ def choice(name: str, value: Any, names: Sequence[str]) -> str:
 
 
 def meant(value: Any, names: Iterable[str]) -> str:
-    """The end of a message about a name that is unknown: which one may have been meant.
-
-    >>> meant("forwards", ["forward", "backward"])
-    " (did you mean 'forward'?)"
-    >>> meant("sideways", ["forward", "greedy"])
-    ''
-    """
+    """The end of a message about a name that is unknown: which one may have been meant."""
     by_key = {name.lower(): name for name in names}
     near = get_close_matches(str(value).lower(), by_key, n=1)
     return f" (did you mean {by_key[near[0]]!r}?)" if near else ""
@@ -149,12 +125,7 @@ def function(name: str, value: Any, form: str = "callable") -> Callable[..., Any
 
 
 def takes(name: str, call: Callable[..., Any], *given: str) -> None:
-    """TypeError if `call` cannot be called with as many arguments as `given` names.
-
-    >>> takes("fun", lambda x: 0.0, "x", "idx")
-    Traceback (most recent call last):
-    TypeError: fun is called as fun(x, idx), which it does not take: too many positional arguments
-    """
+    """TypeError if `call` cannot be called with as many arguments as `given` names."""
     try:
         inspect.signature(call).bind(*given)
     except ValueError:  # a compiled function that does not say what it takes
@@ -173,12 +144,7 @@ def listed(name: str, value: Any, accepted: str) -> list[Any]:
 
 
 def unmasked(name: str, value: Any) -> Any:
-    """`value`, if it is no masked array, whose mask would be lost.
-
-    >>> unmasked("x0", np.ma.array([1.0, 2.0], mask=[0, 1]))
-    Traceback (most recent call last):
-    ValueError: x0 must be a plain array, such as that of filled(...), got a masked one
-    """
+    """`value`, if it is no masked array, whose mask would be lost."""
     if isinstance(value, np.ma.MaskedArray):
         raise ValueError(
             f"{name} must be a plain array, such as that of filled(...), got a masked one"
@@ -187,12 +153,7 @@ def unmasked(name: str, value: Any) -> Any:
 
 
 def real_array(name: str, value: Any, accepted: str = "an array of real numbers") -> Any:
-    """`value` (an array, a tensor, nested lists or a number) as a float64 NumPy array.
-
-    >>> real_array("A", [[1, 2], [3]])
-    Traceback (most recent call last):
-    ValueError: A must be an array of real numbers, got [[1, 2], [3]]
-    """
+    """`value` (an array, a tensor, nested lists or a number) as a float64 NumPy array."""
     try:
         array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
         real = array.dtype.kind in "fiu"
@@ -227,11 +188,7 @@ def is_number(value: Any) -> bool:
 
 
 def as_float(value: Any) -> float:
-    """The float that `value` stands for: NaN if it is no number, ±inf beyond the floats.
-
-    >>> as_float(np.float32(0.5)), as_float("0.5"), as_float(-(10**400))
-    (0.5, nan, -inf)
-    """
+    """The float that `value` stands for: NaN if it is no number, ±inf beyond the floats."""
     plain = _plain(value)
     if not isinstance(plain, Real):
         return math.nan

@@ -20,6 +20,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from cyclade._checks import shown
+
 _GRACE = 3.0  # seconds for ranks on other machines to say that they are still there
 _CPU = torch.device("cpu")
 
@@ -52,8 +54,6 @@ class Ranks:
 
     def __repr__(self) -> str:
         return f"rank {self.rank} of {self.size}"
-
-    # ------------------------------------------------------------------------------ collectives
 
     def sum(self, tensor: Tensor) -> Tensor:
         """The sum over all ranks, in place."""
@@ -100,10 +100,9 @@ class Ranks:
         for rank, other in enumerate(everything):
             for name, value in everything[0].items():
                 if name not in free and other.get(name) != value:
-                    mine, own = _apart(repr(value), repr(other.get(name)))
                     raise ValueError(
-                        f"the ranks were given different things: {name} is {mine} on rank 0 and "
-                        f"{own} on rank {rank}"
+                        f"the ranks were given different things: {name} is {shown(value)} on rank "
+                        f"0 and {shown(other.get(name))} on rank {rank}"
                     )
         first: dict[str, Any] = everything[0]
         return first
@@ -144,8 +143,6 @@ class Ranks:
             dist.get_process_group_ranks(self.group), backend="gloo",
             use_local_synchronization=True,
         )  # fmt: skip
-
-    # ---------------------------------------------------------------------------- lost ranks
 
     @contextmanager
     def _named(self) -> Iterator[None]:
@@ -197,20 +194,6 @@ def _place(group: Any) -> tuple[int, int]:
                else "")
         )  # fmt: skip
     return dist.get_rank(group), dist.get_world_size(group)
-
-
-def _apart(one: str, other: str) -> list[str]:
-    """Texts that differ, cut down to where they do if they are long.
-
-    >>> _apart("a" * 300 + "b", "a" * 300 + "c")[1][-9:]
-    'aaaaaaaac'
-    """
-    alike = next((k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
-    first = max(alike - 60, 0) if max(len(one), len(other)) > 200 else 0
-    last = first + 200
-    return [
-        "…" * (first > 0) + text[first:last] + "…" * (len(text) > last) for text in (one, other)
-    ]
 
 
 def _ranks(which: list[int]) -> str:

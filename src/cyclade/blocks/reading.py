@@ -193,15 +193,6 @@ def take_apart(x: Any) -> tuple[list[Any], list[str], Tree]:
     """The arrays of `x`, a label for each ([""] for a bare array), and the way back.
 
     Labels are the keys and positions on the way to an array, joined by dots.
-
-    Example
-    -------
-    >>> import numpy as np
-    >>> arrays, labels, structure = take_apart({"enc": {"W": np.ones(2)}, "b": [np.zeros(1)]})
-    >>> labels
-    ['enc.W', 'b.0']
-    >>> structure.build(iter(arrays))
-    {'enc': {'W': array([1., 1.])}, 'b': [array([0.])]}
     """
     arrays: list[Any] = []
     labels: list[str] = []

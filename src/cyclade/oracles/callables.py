@@ -33,17 +33,6 @@ class CallableOracle:
 
     A function whose `idx` has a default is called without it where all n terms are meant;
     otherwise it gets all n indices.
-
-    Example
-    -------
-    >>> import numpy as np
-    >>> from cyclade import Layout
-    >>> from cyclade.sampling.samplers import ALL
-    >>> layout = Layout.of(np.zeros(2), "coordinates")
-    >>> f = Jacobian(lambda x: 0.5 * x @ x, lambda x: x)
-    >>> oracle = CallableOracle(layout, f, None, np.zeros(2))
-    >>> oracle.evaluate(layout.point(np.array([3.0, 4.0])), ALL)
-    (12.5, [array([3.]), array([4.])])
     """
 
     def __init__(self, layout: Layout, derivatives: OneFunction, n: float | None, like: Array):
@@ -181,11 +170,6 @@ def goes_without_rows(fun: Callable[..., Any] | None, before: int) -> bool:
     """Whether `fun` has a default for its rows, the argument that comes after `before` others.
 
     Then a call without them means all rows, and no index has to be made or data copied by it.
-
-    Example
-    -------
-    >>> goes_without_rows(lambda x, idx=None: 0.0, 1), goes_without_rows(lambda x, idx: 0.0, 1)
-    (True, False)
     """
     try:
         parameters = list(inspect.signature(fun).parameters.values())  # type: ignore[arg-type]

@@ -51,7 +51,7 @@ from cyclade.sampling.samplers import ALL, FiniteSum, Sample, Source, Stream
 from cyclade.steps.backtracking import Backtracking
 from cyclade.steps.base import Rated
 from cyclade.steps.curvature import Curvature
-from cyclade.steps.fixed import Fixed
+from cyclade.steps.fixed import Fixed, checked
 from cyclade.steps.matrix import InMatrixNorm, Matrix
 
 CYCLES = 1000
@@ -531,12 +531,12 @@ def _per_block(L: Any, layout: Layout, like: Array) -> list[Any]:
             f"L must have one entry for each of the {layout.m} blocks, got {len(entries)}"
         )
     return [
-        _checked(entry, f"L[{j}]", shape, like)
+        _of_block(entry, f"L[{j}]", shape, like)
         for j, (entry, shape) in enumerate(zip(entries, layout.block_shapes, strict=True))
     ]
 
 
-def _checked(entry: Any, name: str, shape: tuple[int, ...], like: Array) -> Any:
+def _of_block(entry: Any, name: str, shape: tuple[int, ...], like: Array) -> Any:
     if isinstance(entry, Matrix):
         size = math.prod(shape)
         if entry.size not in (None, size):
@@ -545,10 +545,7 @@ def _checked(entry: Any, name: str, shape: tuple[int, ...], like: Array) -> Any:
             raise TypeError(f"{name} must be a matrix of the array library of x0, {kind(like)}")
         return entry
     if is_number(entry):
-        value = as_float(entry)
-        if not 1e-300 < value < math.inf:
-            raise ValueError(f"{name} must be positive and finite, got {shown(entry)}")
-        return value
+        return checked(name, entry)
     try:
         if isinstance(entry, str | bytes | bool):
             raise TypeError
@@ -559,9 +556,7 @@ def _checked(entry: Any, name: str, shape: tuple[int, ...], like: Array) -> Any:
         raise ValueError(
             f"{name} must have the shape {shape} of its block, got {tuple(diagonal.shape)}"
         )
-    if not bool((diagonal > 1e-300).all()) or not math.isfinite(float(diagonal.sum())):
-        raise ValueError(f"{name} must be positive and finite in every entry")
-    return diagonal.to(like.device) if kind(like) == "torch" else diagonal
+    return checked(name, diagonal.to(like.device) if kind(like) == "torch" else diagonal)
 
 
 def _merged(Lambda: list[Any], layout: Layout, like: Array) -> Any:

@@ -136,12 +136,11 @@ class Runner:
             carried.gradients, carried.values, carried.hvps,
         )  # fmt: skip
         self._last = Evaluation(math.nan, math.nan, math.nan, math.nan)
-        self._called = carried.nfev, carried.njev  # before this process
+        setup.calls.nfev += carried.nfev  # before this process
+        setup.calls.njev += carried.njev
         self._largest_Lambda = math.inf
         self._inflation = 0.0  # how many times Λ exceeds the curvature of f, once that was found
         self._eps = rounding_unit(self.state.x.leaves[0])
-
-    # ------------------------------------------------------------------------------- evaluation
 
     def evaluate(self, x: Point) -> Evaluation:
         """F(x) and its certificate; not counted as part of the run."""
@@ -159,8 +158,6 @@ class Runner:
         """F(x) alone, counted."""
         smooth = self._oracle.sweep(x, self.setup.evaluation_sample).value()
         return smooth + float(sum(self.setup.reg.value(j, u) for j, u in enumerate(x.blocks())))
-
-    # -------------------------------------------------------------------------------- the run
 
     def run(self) -> Ended:
         """Cycle until something says stop."""
@@ -213,8 +210,7 @@ class Runner:
         carried.prox_calls = self._prox.calls
         carried.gradients, carried.values = self._oracle.gradients, self._oracle.values
         carried.hvps = self._oracle.hvps
-        (nfev, njev), calls = self._called, self.setup.calls
-        carried.nfev, carried.njev = nfev + calls.nfev, njev + calls.njev
+        carried.nfev, carried.njev = self.setup.calls.nfev, self.setup.calls.njev
         carried.steps = self._steps.memory()
         return carried
 
@@ -311,8 +307,6 @@ class Runner:
             self.carried.history[name].append(value)
         self.carried.best.see(seen)
 
-    # ---------------------------------------------------------------------- staying on course
-
     def _keep_course(self, seen: Seen) -> Seen:
         """Retreat or stop where F rises, explodes or has no end."""
         first = next((f for f in self.carried.history["fun"] if math.isfinite(f)), math.nan)
@@ -377,8 +371,6 @@ class Runner:
         if self.carried.anderson is not None:
             self.carried.anderson.forget()
         return Seen(state.k, state.x, math.nan, math.nan)
-
-    # -------------------------------------------------------------------------------- stopping
 
     def _stop_if_done(self, seen: Seen, stopped: bool) -> None:
         if stopped:

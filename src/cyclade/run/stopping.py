@@ -70,11 +70,6 @@ class EverySamples:
 
     Evaluations in between do not matter, so that a run that is resumed evaluates where one that
     never stopped would.
-
-    Example
-    -------
-    >>> EverySamples(100.0).due(k=7, samples=250.0, seen=[40.0, 145.0])
-    True
     """
 
     size: float
@@ -223,11 +218,6 @@ def course(fun: float, smooth: float, first: float, best: float, eps: float) -> 
     `smooth` is f alone: F may be +∞ where a block that started outside the domain of r has not had
     its turn yet, f may not. F is rising once it has lost half of what was gained. It has diverged
     where it is not finite, or hopelessly far above the start.
-
-    Example
-    -------
-    >>> course(fun=8.0, smooth=8.0, first=10.0, best=2.0, eps=1e-16)
-    'rising'
     """
     size = 1.0 + (abs(first) if math.isfinite(first) else 0.0)
     if smooth == -math.inf or fun < -BOTTOMLESS * size:

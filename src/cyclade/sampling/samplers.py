@@ -250,11 +250,7 @@ def coin(rng: np.random.Generator, p: float) -> bool:
 
 
 def page_defaults(b: int, b_small: int | None = None, p: float | None = None) -> tuple[int, float]:
-    """b' and p, as given or as in the paper: b' = ⌊√b⌋ and p = b'/(b + b').
-
-    >>> page_defaults(512, p=0.1)
-    (22, 0.1)
-    """
+    """b' and p, as given or as in the paper: b' = ⌊√b⌋ and p = b'/(b + b')."""
     small = math.isqrt(b) if b_small is None else b_small
     return small, small / (b + small) if p is None else p
 

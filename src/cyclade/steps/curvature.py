@@ -81,16 +81,7 @@ class Curvature(Rated):
 def power_iteration(
     apply: Callable[[Array], Array], start: Array, iterations: int, tol: float = 1e-4
 ) -> tuple[float, Array]:
-    """The norm of a symmetric operator, from below, and the vector it was found with.
-
-    Example
-    -------
-    >>> import numpy as np
-    >>> A = np.diag([1.0, -3.0])
-    >>> norm, _ = power_iteration(lambda v: A @ v, np.ones(2), 50, tol=0.0)
-    >>> round(norm, 6)
-    3.0
-    """
+    """The norm of a symmetric operator, from below, and the vector it was found with."""
     v, norm = start / math.sqrt(norm2(start)), 0.0
     for _ in range(iterations):
         w = apply(v)

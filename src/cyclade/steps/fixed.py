@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cyclade._arrays import Array, kind
+from cyclade._checks import as_float, is_number, listed, require, shown
 from cyclade.steps.base import Eta, Rated
 from cyclade.steps.matrix import Matrix
 
@@ -27,17 +28,11 @@ class Fixed(Rated):
 
     def __init__(self, Lambda: Sequence[Array | float | Matrix], eta: Eta = 1.0) -> None:
         super().__init__(eta)
-        try:
-            self.Lambda = list(Lambda)
-        except TypeError:
-            raise TypeError(
-                f"Lambda must be a list with one entry per block, got {type(Lambda).__name__}"
-            ) from None
-        if not self.Lambda:
+        entries = listed("Lambda", Lambda, "a list with one entry per block")
+        if not entries:
             raise ValueError("Lambda is empty: give one entry per block")
+        self.Lambda = [checked(f"Lambda[{j}]", entry) for j, entry in enumerate(entries)]
         self.blocks = len(self.Lambda)
-        for j, entry in enumerate(self.Lambda):
-            _check(entry, j)
         self._steps: list[Any] = []
 
     def begin(self, k: int) -> None:
@@ -59,15 +54,18 @@ class Fixed(Rated):
         return self.Lambda[j]
 
 
-def _check(entry: Any, j: int) -> None:
+def checked(name: str, entry: Any) -> Any:
+    """Λ_j as a float, an array or a `Matrix`; a number whose inverse overflows is none."""
     if isinstance(entry, Matrix):
-        return
+        return entry
+    if is_number(entry):
+        require(1e-300 < as_float(entry) < math.inf, name, entry, "positive and finite")
+        return as_float(entry)
+    if not kind(entry):
+        raise TypeError(f"{name} must be a number, an array or a Matrix, got {shown(entry)}")
     try:
-        positive = bool((entry > 0).all()) if kind(entry) else float(entry) > 0
-        finite = math.isfinite(float(entry.sum() if kind(entry) else entry))
-    except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise TypeError(
-            f"Lambda[{j}] must be a positive number, an array of them or a Matrix, got {entry!r}"
-        ) from None
-    if isinstance(entry, bool | str) or not (positive and finite):
-        raise ValueError(f"Lambda[{j}] must be positive and finite, got {entry!r}")
+        positive = bool((entry > 1e-300).all()) and math.isfinite(float(entry.sum()))
+    except (TypeError, ValueError, RuntimeError):  # of complex numbers, of text, on no device
+        positive = False
+    require(positive, name, entry, "positive and finite in every entry")
+    return entry

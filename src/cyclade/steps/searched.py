@@ -24,22 +24,12 @@ LEAST = 1e-12  # of the largest Λ_j so far: the smallest
 
 
 def eta_of(n: float, b: int, b_small: int, p: float) -> float:
-    """How much the noise of the estimates lowers the largest η of Theorem 2, with L̂ = L̃ = 1.
-
-    >>> round(eta_of(10_000, 10_000, 300, 300 / 10_300), 2)
-    0.9
-    >>> round(eta_of(10_000, 10_000, 10, 10 / 10_010), 2)
-    0.08
-    """
+    """How much the noise of the estimates lowers the largest η of Theorem 2, with L̂ = L̃ = 1."""
     return max_eta(1.0, 1.0, n, b, b_small, p) / max_eta(1.0, 1.0, 1, 1, 1, 1.0)
 
 
 def falling(eta: float, per_epoch: float) -> Callable[[int], float]:
-    """η_k = η / √(1 + epochs done): for methods whose gradients stay noisy.
-
-    >>> falling(1.0, 10.0)(30)
-    0.5
-    """
+    """η_k = η / √(1 + epochs done): for methods whose gradients stay noisy."""
     return lambda k: eta / math.sqrt(1.0 + k / per_epoch)
 
 
@@ -58,11 +48,7 @@ def rate_and_large(sampler: Any, eta: Any = None) -> tuple[Eta, float]:
 
 
 def small_batch(b: int) -> int:
-    """The default b' where steps are searched: 3√b, as the calls of a cycle cost time too.
-
-    >>> small_batch(10_000), small_batch(4)
-    (300, 4)
-    """
+    """The default b' where steps are searched: 3√b, as the calls of a cycle cost time too."""
     return min(b, round(3.0 * math.sqrt(b)))
 
 
