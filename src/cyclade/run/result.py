@@ -114,18 +114,14 @@ class Result:
     def plot(
         self, against: Literal["cycle", "samples", "seconds"] = "cycle", ax: Any = None
     ) -> Any:
-        """Draw F above the best value seen, and dist(∂F, 0), along the run.
+        """Draw F above the best value seen, and dist(∂F, 0), along the run; needs matplotlib.
 
         Parameters
         ----------
         against : {"cycle", "samples", "seconds"}, default="cycle"
             What the run is measured by: cycles, component gradients or seconds in cycles.
         ax : two matplotlib axes, optional
-            Where to draw; a new figure by default.
-
-        Returns
-        -------
-        The two axes. Needs matplotlib.
+            Where to draw; a new figure by default. They are returned.
 
         Examples
         --------
@@ -151,11 +147,9 @@ class Result:
             ) from None
         history = self.history
         best = min(history["fun"])
-        above = [value - best if value > best else math.nan for value in history["fun"]]
-        left.plot(history[against], above, marker=".")
-        right.plot(
-            history[against], [d if d > 0 else math.nan for d in history["dist"]], marker="."
-        )
+        for axis, values in (left, [f - best for f in history["fun"]]), (right, history["dist"]):
+            shown = [value if value > 0 else math.nan for value in values]
+            axis.plot(history[against], shown, marker=".")
         left.set(ylabel="F − best F", title=self.method)
         right.set(ylabel="dist(∂F, 0)", title=self._outcome)
         for axis in (left, right):

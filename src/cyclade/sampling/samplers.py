@@ -177,43 +177,6 @@ def stack(items: list[Any]) -> Any:
     return np.stack(items)
 
 
-def _size_of(sample: Sample, n: float) -> float:
-    if sample is ALL:
-        return n
-    if isinstance(sample, StreamBatch):
-        return float(sample.size)
-    try:
-        return float(len(sample))
-    except TypeError:
-        raise TypeError(
-            f"sample must be ALL, an array of indices or a batch, got {shown(sample)}"
-        ) from None
-
-
-class Full:
-    """Every term, every time: the deterministic methods."""
-
-    recursive = False
-
-    def __init__(self, n: int = 1) -> None:
-        self.n = whole_number("n", n, 1, LARGEST_INDEX)
-
-    def __repr__(self) -> str:
-        return f"Full(n={self.n})"
-
-    def large(self, rng: np.random.Generator) -> Sample:
-        """All terms."""
-        return ALL
-
-    def draw(self, rng: np.random.Generator) -> tuple[Sample, bool]:
-        """All terms, always a fresh gradient."""
-        return ALL, True
-
-    def size(self, sample: Sample) -> float:
-        """Always n."""
-        return _size_of(sample, self.n)
-
-
 class Minibatch:
     """b fresh terms each time: SGD and SCCD."""
 
@@ -238,7 +201,27 @@ class Minibatch:
 
     def size(self, sample: Sample) -> float:
         """How many terms `sample` has."""
-        return _size_of(sample, self.source.n)
+        if sample is ALL:
+            return self.source.n
+        if isinstance(sample, StreamBatch):
+            return float(sample.size)
+        try:
+            return float(len(sample))
+        except TypeError:
+            raise TypeError(
+                f"sample must be ALL, an array of indices or a batch, got {shown(sample)}"
+            ) from None
+
+
+class Full(Minibatch):
+    """Every term, every time: the deterministic methods."""
+
+    def __init__(self, n: int = 1) -> None:
+        self.n = whole_number("n", n, 1, LARGEST_INDEX)
+        super().__init__(self.n, self.n)
+
+    def __repr__(self) -> str:
+        return f"Full(n={self.n})"
 
 
 def coin(rng: np.random.Generator, p: float) -> bool:
