@@ -32,12 +32,11 @@ SOURCE = ROOT / "src"
 ROOMS = {  # files, and the tests that should notice: the quick ones first
     "core": (
         ["cyclade/core.py"],
-        ["test_trajectories.py", "test_lag.py", "test_reductions.py", "test_samplers.py",
-         "test_run.py"],
+        ["test_trajectories.py", "test_lag.py", "test_parts.py", "test_returned_iterate.py"],
     ),
     "run": (
         ["cyclade/run"],
-        ["test_run.py", "test_result.py", "test_returned_iterate.py", "test_certificates.py",
+        ["test_result.py", "test_returned_iterate.py", "test_certificates.py",
          "test_bad_input.py", "test_better_steps.py", "test_minimize.py",
          "test_minimize_checkpoint.py"],
     ),

@@ -274,18 +274,6 @@ def test_evaluations_do_not_change_the_path() -> None:
     np.testing.assert_array_equal(*paths)
 
 
-def test_trials_of_a_number() -> None:
-    layout = Layout.of(np.array(1.0))
-    x = layout.point(np.array(1.0))
-    oracle = CallableOracle(layout, Jacobian(lambda x: x * x, lambda x: 2 * x), None, x.leaves[0])
-    at = oracle.sweep(x, ALL)
-    u = at.get(0) - 0.25 * at.grad(0)  # NumPy makes a scalar of it
-    assert at.trial(0, u) == 0.25
-    at.set(0, u)
-    assert at.value() == 0.25
-    assert at.grad(0) == 1.0
-
-
 def test_two_point_gradients_cost_a_value_an_entry() -> None:
     calls = Calls()
     oracle, x = oracle_of("2-point", calls)
@@ -341,18 +329,6 @@ def test_all_rows_go_without_saying_where_idx_has_a_default() -> None:
     without = Calls()
     minimize(without.value, X0, jac=without.gradient, method="P-CCD", **options)  # idx as before
     assert without.jac > 0
-
-
-def test_all_indices_are_made_once() -> None:
-    seen = []
-
-    def fun(x: Any, idx: Any) -> float:
-        seen.append(idx)
-        return float(x @ x)
-
-    minimize(fun, X0, jac=lambda x, idx: 2 * x, n=30, method="P-CCD", max_cycles=5, tol=None)
-    assert len({id(idx) for idx in seen}) == 1
-    np.testing.assert_array_equal(seen[0], np.arange(30))
 
 
 @pytest.mark.parametrize(("order", "by_blocks"), [("forward", True), ("greedy", False)])

@@ -1,4 +1,4 @@
-"""What the user gets back: the iterate that was asked for, by callback, by limit, by tolerance."""
+"""What a run returns (by callback, by limit, by tolerance), and when F is evaluated."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from cyclade import L1, Backtracking, Layout, NonNegative, minimize
-from cyclade.run.stopping import Best, Seen, Uniform
+from cyclade import L1, Backtracking, FiniteSum, Layout, NonNegative, minimize
+from cyclade.methods import as_method, make_sampler
+from cyclade.run.arguments import looks
+from cyclade.run.stopping import Best, EveryCycles, EverySamples, Seen, Uniform
 from small import Logistic, bowl
+from suite import linear, residual, squared
 
 PROBLEM = Logistic()
 
@@ -112,16 +115,6 @@ def test_best_is_the_point_of_its_value_however_a_run_ends(end: str, returns: An
     assert res.best.fun <= res.fun == squares(res.x)
 
 
-def test_best_knows_the_cycle_it_came_from() -> None:
-    points = [np.zeros(4)]
-    res = minimize(
-        squares, points[0], jac=turning(9), L=Backtracking([8.0, 8.0], shrink=1.0), blocks=2,
-        every=1000, callback=lambda report: points.append(report.x),
-    )  # fmt: skip
-    assert 0 < res.best.cycle == res.cycles
-    np.testing.assert_array_equal(points[res.best.cycle], res.best.x)
-
-
 def test_of_values_that_agree_to_rounding_the_last_is_best_and_none_drifts_up() -> None:
     best, x = Best(), Layout.of(np.zeros(1)).point(np.zeros(1))
     eps = float(np.finfo(float).eps)
@@ -156,13 +149,11 @@ def test_a_block_min_that_leaves_the_domain_is_named(options: Any) -> None:
 def test_max_seconds_counts_everything() -> None:
     def slow(x: Any) -> float:
         time.sleep(0.01)
-        return float(x @ x)
+        return squares(x)
 
+    options: dict[str, Any] = {"L": 1000.0, "every": 1, "max_cycles": None, "tol": 1e-300}
     begun = time.perf_counter()
-    res = minimize(
-        slow, np.ones(3), jac=lambda x: 2 * x, L=1000.0, every=1, max_seconds=0.2, max_cycles=None,
-        tol=1e-300,
-    )  # fmt: skip
+    res = minimize(slow, np.ones(3) / 2, jac=lambda x: 2 * (x - 1), max_seconds=0.2, **options)
     assert time.perf_counter() - begun < 0.6
     assert "max_seconds" in res.message
 
@@ -185,3 +176,58 @@ def test_orders_that_turn_visit_every_block(order: str) -> None:
     res = solve(returns="paper", max_cycles=5, **options)
     assert "the iterate with the smallest change is returned" in res.message
     assert solve(change_tol=1e-3, **options).success
+
+
+# ------------------------------------------------------------------- when F is evaluated
+
+
+def test_every_so_many_cycles() -> None:
+    pace = EveryCycles(3)
+    assert [k for k in range(1, 10) if pace.due(k, 0.0, [0.0])] == [3, 6, 9]
+
+
+@pytest.mark.parametrize("cost", [1.0, 7.0, 30.0, 250.0])
+def test_every_so_many_samples(cost: float) -> None:
+    pace, seen, samples = EverySamples(100.0), [40.0], 40.0
+    for k in range(1, 60):
+        before, samples = samples, samples + cost
+        passed = any(40.0 + 100.0 * i <= samples for i in range(1, 300) if 40 + 100.0 * i > before)
+        assert pace.due(k, samples, seen) == passed
+        if passed:
+            seen.append(samples)
+
+
+def test_evaluations_in_between_do_not_shift_the_others() -> None:
+    pace = EverySamples(100.0)
+    assert not pace.due(2, 199.0, [0.0, 110.0, 150.0])
+    assert pace.due(2, 200.0, [0.0, 110.0, 150.0])
+    tenths = sum([10.0 * 0.1] * 10)  # shares of a cycle: 9.999…
+    assert EverySamples(10.0).due(1, tenths, [0.0])
+
+
+@pytest.mark.parametrize("method", ["SCCD", "SGD"])
+def test_a_minibatch_that_moves_nothing_does_not_end_the_run(method: str) -> None:
+    a = np.zeros((400, 2))
+    a[::20] = 1.0  # most batches of 4 see no such row
+    case = linear("", a, 3 * a[:, 0], squared, residual)
+    res = minimize(
+        case.fun, np.zeros(2), jac=case.jac, n=400, method=method, b=4, L=4.0, eta=0.5, every=1,
+        tol=1e-12, max_cycles=200, blocks=2,
+    )  # fmt: skip
+    assert res.cycles == 200
+    assert res.fun < case.fun(np.zeros(2))
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "cycles"),
+    [
+        ("P-CCD", {}, 10),
+        ("SCCD", {"b": 10}, 100),  # a pass over the terms
+        ("PAGE", {"b": 100, "b_small": 10, "p": 0.1}, 36),  # 10 + 0.9 · 20 terms a cycle
+        ("SGD", {"b": 1000}, 1),
+    ],
+)
+def test_F_is_evaluated_about_once_a_pass(method: str, options: Any, cycles: int) -> None:
+    chosen = as_method(method, True, **options)
+    sampler = make_sampler(chosen, FiniteSum(1000), **chosen.batches)
+    assert looks(None, chosen, sampler, np.random.default_rng(0)) == EveryCycles(cycles)
