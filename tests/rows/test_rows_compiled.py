@@ -13,8 +13,8 @@ from rows_cases import Case
 from cyclade.linear import losses, solve
 from cyclade.linear.losses import BY_NAME
 from cyclade.linear.penalties import L1, MCP, ElasticNet
-from cyclade.rows import compiled, kernels
 from cyclade.rows import fit as module
+from cyclade.rows import kernels
 from cyclade.rows.fit import solve_rows
 
 SCALAR = [name for name in BY_NAME if name != "multinomial"]
@@ -99,25 +99,6 @@ def test_options_mean_the_same(monkeypatch, stored, options) -> None:
     same(*literal_and_compiled(
         monkeypatch, stored(case.X), case.y, "logistic", tol=0.0, epochs=5.0, every=0.9, **options
     ))  # fmt: skip
-
-
-@pytest.mark.parametrize("method", ["VRO-CCD", "VR-CCD", "PAGE"])
-@pytest.mark.parametrize("penalty", [L1(0.004), ElasticNet(0.004, 0.5)], ids=repr)
-def test_columns_that_stay_zero_are_left_alone(monkeypatch, penalty, method) -> None:
-    rng = np.random.default_rng(0)
-    X = sp.random(300, 4000, 2e-3, "csr", rng=rng, data_rvs=rng.standard_normal)
-    y = np.where(X @ (rng.random(4000) < 0.1) > 0, 1.0, -1.0)
-    made: list[bool] = []
-    init = compiled._Cycles.__init__
-    monkeypatch.setattr(
-        compiled._Cycles, "__init__",
-        lambda self, *args: (init(self, *args), made.append(self.blocks.sparse_moves))[0],
-    )  # fmt: skip
-    options = {"tol": 0.0, "epochs": 6.0, "method": method, "every": 1.7, "b_small": 12}
-    literal, fit = literal_and_compiled(monkeypatch, X, y, "logistic", penalty, **options)
-    assert made[0]
-    same(literal, fit)
-    assert 0 < np.count_nonzero(fit.coef) < 3000
 
 
 @pytest.mark.parametrize("loss", SCALAR)

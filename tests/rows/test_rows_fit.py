@@ -91,22 +91,6 @@ def test_weights_offsets_groups_outputs_and_nonconvexity() -> None:
     assert many.intercept.shape == (3,)
 
 
-@pytest.mark.parametrize("loss", ["squared", "poisson"])
-@pytest.mark.parametrize("method", ["VRO-CCD", "VR-CCD", "SCCD"])
-def test_a_run_resumes_exactly(method: str, loss: str) -> None:
-    X, y = data()
-    y = np.floor(np.abs(y)) if loss == "poisson" else y
-    options = {"method": method, "tol": 0.0, "order": "shuffled"}
-    whole = solve_rows(X, y, loss, L1(0.02), epochs=12, **options)
-    half = solve_rows(X, y, loss, L1(0.02), epochs=5, **options)
-    kept = pickle.loads(pickle.dumps(half.state))
-    pickled = solve_rows(X, y, loss, L1(0.02), epochs=12, resume=kept, **options)
-    again = solve_rows(X, y, loss, L1(0.02), epochs=12, resume=half.state, **options)
-    for fit in (pickled, again):
-        np.testing.assert_array_equal(fit.state.state.x.whole(), whole.state.state.x.whole())
-        assert fit.cycles == whole.cycles
-
-
 @pytest.mark.parametrize("draws", [1, 3])
 def test_early_cycles_refresh_for_sure(draws: int) -> None:
     sampler, rng = EarlyRefresh(Page(600, 200, 20, 1e-9), draws), np.random.default_rng(0)
@@ -142,19 +126,6 @@ def test_the_intercept_begins_at_the_null_model() -> None:
     assert one_class.intercept == 0.0
     given = solve_rows(X, y, "squared", L1(0.02), coef=np.zeros(15), epochs=0)
     assert given.intercept == 0.0
-
-
-@pytest.mark.parametrize("constant", [1.0, 5.0, 100.0])
-@pytest.mark.parametrize("method", ["VRO-CCD", "VR-CCD"])
-def test_constant_columns_do_not_hold_a_fit_up(method: str, constant: float) -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(100, 6))
-    y = X[:, 0] - X[:, 1] + 1.0 + 0.1 * rng.normal(size=100)
-    X[:, 3] = constant  # the intercept does the same without a penalty
-    fit = solve_rows(X, y, "squared", L1(0.01), method=method, epochs=50)
-    assert fit.certificate.reached
-    best = solve(X, y, "squared", L1(0.01), tol=1e-10).objective
-    assert best - 1e-9 <= fit.objective <= best + fit.certificate.value
 
 
 def test_diagonals_bound_samples_on_average() -> None:
@@ -214,15 +185,22 @@ def test_a_state_of_another_method_is_refused() -> None:
         solve_rows(X[:500], y[:500], "squared", L1(0.1), resume=fit.state)
 
 
-def test_evaluations_of_a_resumed_run_are_those_of_one_that_did_not_stop() -> None:
+@pytest.mark.parametrize(("loss", "every", "half"), [("squared", 0.7, 5.3), ("poisson", 1.0, 5.0)])
+@pytest.mark.parametrize("method", ["VRO-CCD", "VR-CCD", "SCCD"])
+def test_a_resumed_run_is_one_that_did_not_stop(
+    method: str, loss: str, every: float, half: float
+) -> None:
     X, y = data()
-    options = {"tol": 0.0, "every": 0.7}
-    whole = solve_rows(X, y, "squared", L1(0.02), epochs=12, **options)
-    half = solve_rows(X, y, "squared", L1(0.02), epochs=5.3, **options)
-    rest = solve_rows(X, y, "squared", L1(0.02), epochs=12, resume=half.state, **options)
-    extra = half.history[-1]  # a run looks at its last iterate in any case
-    assert [row for row in rest.history if row != extra or row in whole.history] == whole.history
-    np.testing.assert_array_equal(rest.coef, whole.coef)
+    y = np.floor(np.abs(y)) if loss == "poisson" else y
+    options = {"tol": 0.0, "every": every, "order": "shuffled", "method": method}
+    whole = solve_rows(X, y, loss, L1(0.02), epochs=12, **options)
+    first = solve_rows(X, y, loss, L1(0.02), epochs=half, **options)
+    extra = first.history[-1]  # a run looks at its last iterate in any case
+    for state in (pickle.loads(pickle.dumps(first.state)), first.state):
+        rest = solve_rows(X, y, loss, L1(0.02), epochs=12, resume=state, **options)
+        seen = [row for row in rest.history if row != extra or row in whole.history]
+        assert seen == whole.history
+        np.testing.assert_array_equal(rest.state.state.x.view(), whole.state.state.x.view())
 
 
 def test_a_callback_hears_of_evaluations_and_stops_where_it_stands() -> None:
@@ -248,15 +226,6 @@ def test_a_callback_hears_of_evaluations_and_stops_where_it_stands() -> None:
     assert "max_samples" in ended.message
 
 
-def test_a_run_that_diverges_says_so_and_returns_its_best() -> None:
-    X, y = data()
-    fit = solve_rows(X, y, "squared", L1(0.02), eta=30.0, epochs=60, tol=0.0)
-    assert "diverged" in fit.message
-    assert fit.state is None
-    assert fit.objective == min(row["objective"] for row in fit.history)
-    assert np.isfinite(fit.coef).all()
-
-
 @pytest.mark.parametrize("method", ["SCCD", "SGD"])
 def test_a_minibatch_that_moves_nothing_does_not_end_the_run(method: str) -> None:
     X, y = np.zeros((400, 3)), np.zeros(400)
@@ -266,12 +235,14 @@ def test_a_minibatch_that_moves_nothing_does_not_end_the_run(method: str) -> Non
     assert fit.coef.any()
 
 
-@pytest.mark.parametrize("eta", [1e9, 1e60, 1e306, 1e308])  # in the last the gradient overflows
+@pytest.mark.parametrize("eta", [30.0, 1e9, 1e60, 1e306, 1e308])  # in the last g overflows
 @pytest.mark.parametrize("method", ["SGD", "VRO-CCD"])
-def test_what_overflows_is_a_run_that_diverged(method: str, eta: float) -> None:
+def test_a_run_that_diverges_says_so_and_returns_its_best(method: str, eta: float) -> None:
     X = np.random.default_rng(0).normal(size=(600, 15))
     fit = solve_rows(
-        X, X[:, 0], "squared", L1(0.02), method=method, eta=eta, tol=0.0, every=1e-9
+        X, X[:, 0], "squared", L1(0.02), method=method, eta=eta, tol=0.0, every=1e-9, epochs=60
     )  # fmt: skip
     assert "diverged" in fit.message
-    assert fit.objective == fit.history[0]["objective"]
+    assert fit.state is None
+    assert fit.objective == min(row["objective"] for row in fit.history)
+    assert np.isfinite(fit.coef).all()

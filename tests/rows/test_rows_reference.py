@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from literal_ccd import run
 from rows_cases import Case
 
@@ -40,16 +39,6 @@ def test_weighted_lasso_by_hand() -> None:
         np.testing.assert_allclose(seen[k].coef, x, atol=1e-13)
         F = 0.5 * w @ (X @ x - case.y) ** 2 + lam * np.abs(x).sum()
         assert seen[k].objective == pytest.approx(F, rel=1e-13)
-
-
-def test_raw_weights_with_total_one() -> None:
-    case = Case("squared")
-    half = run(case.X, case.y, case.loss, L1(0.03), sample_weight=case.weight, K=3)
-    raw = run(
-        case.X, case.y, case.loss, L1(0.03 * case.weight.sum()), sample_weight=case.weight,
-        total=1.0, K=3,
-    )  # fmt: skip
-    np.testing.assert_allclose(raw[-1].coef, half[-1].coef, atol=1e-13)
 
 
 PENALTIES = [
@@ -86,35 +75,6 @@ def test_several_outputs_end_where_F_is_stationary() -> None:
         assert seen[-1].distance < 1e-4 * seen[0].distance
         assert seen[-1].coef.shape == (11, 3)
         assert seen[-1].intercept.shape == (3,)
-
-
-def test_sparse_is_dense_and_weights_are_repetition() -> None:
-    case = Case("logistic")
-    repeats = np.arange(40) % 3
-    weighted = run(
-        sp.csc_matrix(case.X), case.y, case.loss, L1(0.02), sample_weight=repeats,
-        fit_intercept=True, K=10,
-    )  # fmt: skip
-    again = run(
-        np.repeat(case.X, repeats, axis=0), np.repeat(case.y, repeats), case.loss, L1(0.02),
-        fit_intercept=True, K=10,
-    )  # fmt: skip
-    for a, b in zip(weighted, again, strict=True):
-        np.testing.assert_allclose(a.coef, b.coef, atol=1e-13)
-        assert a.intercept == pytest.approx(b.intercept, abs=1e-13)
-
-
-def test_a_start_and_an_order() -> None:
-    case = Case("squared")
-    options = {"fit_intercept": True, "coef": np.ones(11), "intercept": 2.0}
-    intercept_first = run(
-        case.X, case.y, case.loss, L1(0.1), order=[11, *range(11)], K=1, **options
-    )
-    np.testing.assert_array_equal(intercept_first[0].coef, np.ones(11))
-    assert intercept_first[0].intercept == 2.0
-    assert intercept_first[1].intercept == pytest.approx(
-        float(np.mean(case.y - case.X.sum(axis=1)))
-    )
 
 
 def test_no_bound_no_exact_steps() -> None:

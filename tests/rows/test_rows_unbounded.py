@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cyclade.linear import StochasticLinear, solve
-from cyclade.rows.fit import solve_rows
+from cyclade.linear import StochasticLinear
 
 
 def table(loss, size, scale, seed):
@@ -40,10 +39,3 @@ def test_streams_of_counts_and_amounts_converge(loss, scale):
         model.partial_fit(*table(loss, 500, scale, seed))
     np.testing.assert_allclose(model.coef_, [0.5, *np.zeros(7)], atol=0.1)
     assert abs(model.intercept_ - 1.6 - np.log(scale)) < 0.1
-
-
-def test_the_fit_is_the_solvers():
-    X, y = table("poisson", 200, 1, 0)
-    best = solve(X, y, "poisson", alpha=0.05, tol=1e-10)
-    fit = solve_rows(X, y, "poisson", alpha=0.05, epochs=300, eta=0.3, tol=1e-4)
-    assert fit.objective == pytest.approx(best.objective, rel=1e-4)

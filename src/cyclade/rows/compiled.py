@@ -53,11 +53,9 @@ class _Cycles:
         starts = np.cumsum([0, *((own < p).sum() for own in sets)])
         turns = np.arange(m)[:: -1 if type(setup.order) is Backward else 1].copy()
         b, small = getattr(sampler, "b", n), getattr(sampler, "b_small", n)
-        sparse_moves = setup.reg.bound.convex and 2.0 * getattr(X, "nnz", math.inf) / n * small < p
         self.blocks = kernels.Blocks(
-            cols, starts, turns, np.array(features.layout.shares()), features.fit_intercept,
-            sparse_moves,
-        )  # fmt: skip
+            cols, starts, turns, np.array(features.layout.shares()), features.fit_intercept
+        )
         self.table = kernels.Table(
             *_by_blocks(X, cols, starts), oracle.y.astype(np.float64), oracle.weight,
             np.empty(0) if oracle.offset is None else oracle.offset,
@@ -129,11 +127,11 @@ class _Cycles:
 
 def _by_blocks(X: Any, cols: Array, starts: Array) -> tuple[Array, Array, Array]:
     """X with its columns block after block: entries, their columns, where blocks begin in rows."""
-    moved = (cols[1:] < cols[:-1]).any()
+    if (cols[1:] < cols[:-1]).any():
+        X = X[:, cols]
     if isinstance(X, np.ndarray):
-        none = np.empty((0, len(starts)), np.int32)
-        return np.ascontiguousarray(X[:, cols]) if moved else X, np.empty(0, np.uint32), none
-    X = X[:, cols] if moved else X
+        ends = np.tile(starts.astype(np.int32), (len(X), 1))
+        return np.ascontiguousarray(X), np.empty(0, np.uint32), ends
     if not X.has_sorted_indices:
         X = X.sorted_indices()
     ends = np.empty((X.shape[0], len(starts)), X.indptr.dtype)

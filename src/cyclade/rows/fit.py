@@ -7,10 +7,9 @@ loss takes: −1 and 1, or class codes 0, …, T − 1.
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -261,9 +260,9 @@ class RowStream:
     cycles, rows_used, rows_waiting:
         Cycles done, rows used, and rows kept for the next cycle.
 
-    Weights are relative within a batch. Rows of weight zero are dropped. `copy.deepcopy`, `pickle`
-    and ``get_state`` / ``set_state`` resume exactly. Ctrl-C ends a call between two cycles, and the
-    next call goes on from there.
+    Weights are relative within a batch. Rows of weight zero are dropped. What `copy.deepcopy` and
+    `pickle` return goes on exactly. Ctrl-C ends a call between two cycles, and the next call goes
+    on from there.
 
     Examples
     --------
@@ -403,14 +402,3 @@ class RowStream:
         features = self._model.features
         x = features.point() if self._carried is None else self._carried.state.x
         return features.fitted(x, self._dtype)
-
-    def get_state(self) -> dict[str, Any]:
-        """Everything, as a dict that pickles; `set_state` goes on from it exactly."""
-        return copy.deepcopy({one.name: getattr(self, one.name) for one in fields(self)})
-
-    def set_state(self, state: dict[str, Any]) -> RowStream:
-        """Go on from what `get_state` gave."""
-        if not isinstance(state, dict) or set(state) != {one.name for one in fields(self)}:
-            raise ValueError("state: must be what get_state() of a RowStream gave")
-        vars(self).update(copy.deepcopy(state))
-        return self

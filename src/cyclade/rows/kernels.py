@@ -4,10 +4,8 @@ A visit of a block reads its entries in the batch twice: once for the gradient a
 to move both. What is drawn comes from outside, so a compiled run draws as the literal one does.
 
 Columns lie block after block; the intercept is coordinate p, a column of ones, and moves with the
-last block. X is a table, or the entries of a CSR matrix with the bounds of every block in a row.
-Rows and vectors are cut to size before a loop: of what might be a negative index the compiler makes
-no vectors. The rows of a batch lie far apart: their first and last entries are read before they are
-needed, so that the processor waits for many of them at once.
+last block. X is a table, or the entries of a CSR matrix. Rows and vectors are cut to size before a
+loop: of what might be a negative index the compiler makes no vectors.
 """
 
 from __future__ import annotations
@@ -94,22 +92,6 @@ def slopes(loss: Any, y: Any, z: Any, w: Any, out: Any, e: Any, room: Any) -> No
 
 
 @numba.njit(fastmath=LOOSE, cache=True, nogil=True, error_model="numpy")
-def dots(X: Any, idx: Any, i: int, lo: int, hi: int, x: Any, v: Any) -> tuple[float, float]:
-    """Row i times x, and times v, over its entries (or columns) from lo to hi."""
-    s, q = 0.0, 0.0
-    if X.ndim == 2:
-        row, x, v = X[i, lo:hi], x[lo:hi], v[lo:hi]
-        for c in range(row.shape[0]):
-            s += row[c] * x[c]
-            q += row[c] * v[c]
-    else:
-        for k in range(lo, hi):
-            s += X[k] * x[idx[k]]
-            q += X[k] * v[idx[k]]
-    return s, q
-
-
-@numba.njit(fastmath=LOOSE, cache=True, nogil=True, error_model="numpy")
 def dot(X: Any, idx: Any, i: int, lo: int, hi: int, x: Any) -> float:
     """Row i times x over its entries (or columns) from lo to hi."""
     s = 0.0
@@ -133,22 +115,6 @@ def add(X: Any, idx: Any, i: int, lo: int, hi: int, r: float, d: Any) -> None:
     else:
         for k in range(lo, hi):
             d[idx[k]] += r * X[k]
-
-
-@compiled
-def read_ahead(X: Any, idx: Any, ends: Any, S: Any, cut: Any) -> float:
-    """Copy the bounds of the rows S to cut, and read where these rows begin and end."""
-    total = 0.0
-    if X.ndim == 2:
-        for i in S:
-            total += X[i, 0]
-    elif X.shape[0] > 0:
-        for a in range(S.shape[0]):
-            cut[a] = ends[S[a]]
-        for a in range(S.shape[0]):
-            first, last = cut[a, 0], max(cut[a, cut.shape[1] - 1] - 1, 0)
-            total += X[first] + X[last] + idx[first] + idx[last]
-    return total
 
 
 @compiled
@@ -185,7 +151,7 @@ class Table(NamedTuple):
 
     X: Any  # (n, p), or (entries,) of a CSR matrix
     idx: Any  # columns of the entries, unsigned: an index that may be negative takes twice as long
-    ends: Any  # (n, m + 1): where the blocks of a row begin among the entries
+    ends: Any  # (n, m + 1): where the blocks of a row begin among the entries, or the columns
     y: Any
     weight: Any
     offset: Any  # empty: none
@@ -199,7 +165,6 @@ class Blocks(NamedTuple):
     turns: Any
     shares: Any  # of a block in a component gradient
     intercept: bool  # whether column p moves with the last block
-    sparse_moves: bool  # whether columns at zero may be left alone
 
 
 class Draws(NamedTuple):
@@ -239,9 +204,7 @@ def cycles(
     Returns the cycles made, the component gradients so far, and the terms that searches looked at.
 
     `point` is x, the lagged point, g, and what becomes x at the beginning of the last cycle;
-    `steps` are D, β_j, the largest β_j so far, and η of each cycle. With `sparse_moves` (sparse X,
-    convex r), coordinates that are zero, stayed so, and are in no row of the batch are left alone:
-    whether zero is where the prox leads depends on g alone, not on the step.
+    `steps` are D, β_j, the largest β_j so far, and η of each cycle.
     """
     X, idx, ends = table.X, table.idx, table.ends
     cols, starts, turns, shares = blocks.cols, blocks.starts, blocks.turns, blocks.shares
@@ -249,11 +212,9 @@ def cycles(
     metric, beta, top, rates = steps
     places, taken, cut_room, room = rooms
     n, p, m = places.shape[0], x.shape[0] - 1, starts.shape[0] - 1
-    dense, per_draw = X.ndim == 2, m // draws.per_cycle
+    per_draw = m // draws.per_cycle
     d, du, dl = np.zeros(p + 1), np.zeros(p + 1), np.zeros(p + 1)
-    listed, inside = np.arange(p), np.zeros(p, np.bool_)  # by block, from starts[j] on
-    count, known = starts[1:] - starts[:-1], np.zeros(m, np.bool_)
-    gradients, tried, touched, made = draws.gradients, 0.0, 0.0, 0
+    gradients, tried, made = draws.gradients, 0.0, 0
     before_j, one, one_lag = 0, 0.0, 0.0
     while made == 0 or gradients < draws.until:
         before[:] = x
@@ -273,49 +234,30 @@ def cycles(
                     distinct(rng, places, S)
                     for a in range(b):
                         y[a], w[a] = table.y[S[a]], table.weight[S[a]] * (n / b)
-                    touched += read_ahead(X, idx, ends, S, cut)
+                        cut[a] = ends[S[a]]
                 share = 1.0 if draws.per_cycle == 1 else shares[j]
                 looks = b < draws.large
                 gradients += b * share * (1.0 if refresh else 2.0)
             fresh, more = visit % per_draw == 0, visit % per_draw < per_draw - 1
             first, last = starts[j], starts[j + 1]
             free = blocks.intercept and j == m - 1  # the intercept moves with this block
-            if blocks.sparse_moves and known[j] and not refresh:
-                for a in range(b):  # those that may move, and those that the batch touches
-                    for k in range(cut[a, j], cut[a, j + 1]):
-                        if not inside[idx[k]]:
-                            inside[idx[k]] = True
-                            listed[first + count[j]] = idx[k]
-                            count[j] += 1
-            elif blocks.sparse_moves:
-                count[j] = last - first
-                for c in range(first, last):
-                    listed[c] = c
-            own = listed[first : first + count[j]]
-            for c in own:
-                d[c] = 0.0
+            d[first:last] = 0.0
             total = 0.0
             for begin in range(0, b, CHUNK):  # of rows that stay in a cache
                 part = slice(begin, min(begin + CHUNK, b))
                 for a in range(part.start, part.stop):
                     i = S[a]
                     if fresh:
-                        lo, hi = (0, p) if dense else (cut[a, 0], cut[a, m])
+                        lo, hi = cut[a, 0], cut[a, m]
                         shift = table.offset[i] if table.offset.shape[0] > 0 else 0.0
-                        if refresh:
-                            z[a] = dot(X, idx, i, lo, hi, x) + x[p] + shift
-                        else:
-                            s, q = dots(X, idx, i, lo, hi, x, xl)
-                            z[a], zl[a] = s + x[p] + shift, q + xl[p] + shift
+                        z[a] = dot(X, idx, i, lo, hi, x) + x[p] + shift
+                        if not refresh:
+                            zl[a] = dot(X, idx, i, lo, hi, xl) + xl[p] + shift
                     elif not looks:  # the block before has moved
-                        lo, hi = starts[before_j], starts[before_j + 1]
-                        if not dense:
-                            lo, hi = cut[a, before_j], cut[a, before_j + 1]
-                        if refresh:
-                            z[a] += dot(X, idx, i, lo, hi, du) + one
-                        else:
-                            s, q = dots(X, idx, i, lo, hi, du, dl)
-                            z[a], zl[a] = z[a] + s + one, zl[a] + q + one_lag
+                        lo, hi = cut[a, before_j], cut[a, before_j + 1]
+                        z[a] += dot(X, idx, i, lo, hi, du) + one
+                        if not refresh:
+                            zl[a] += dot(X, idx, i, lo, hi, dl) + one_lag
                 if fresh or not looks:
                     slopes(loss, y[part], z[part], w[part], rz[part], e, more_room)
                 if not refresh:
@@ -323,10 +265,10 @@ def cycles(
                 for a in range(part.start, part.stop):
                     r = rz[a] if refresh else rz[a] - rl[a]
                     if r != 0.0:
-                        lo, hi = (first, last) if dense else (cut[a, j], cut[a, j + 1])
+                        lo, hi = cut[a, j], cut[a, j + 1]
                         add(X, idx, S[a], lo, hi, r, d)
                         total += r
-            for c in own:
+            for c in range(first, last):
                 g[c] = d[c] if refresh else g[c] + d[c]
                 dl[c] = x[c] - xl[c]
             if free:
@@ -336,7 +278,7 @@ def cycles(
             trials = 0
             while True:
                 length, step = 0.0, eta / beta[j]
-                for c in own:
+                for c in range(first, last):
                     t = step / metric[c]
                     du[c] = prox(penalty, x[c] - t * g[c], t, cols[c]) - x[c]
                     length += metric[c] * du[c] * du[c]
@@ -347,13 +289,10 @@ def cycles(
                 if not looks or not (moves or follows):
                     break
                 for a in range(b):
-                    lo, hi = (first, last) if dense else (cut[a, j], cut[a, j + 1])
+                    lo, hi = cut[a, j], cut[a, j + 1]
                     if follows:
-                        s, s_lag = dots(X, idx, S[a], lo, hi, du, dl)
-                        zl[a] += s_lag + (dl[p] if free else 0.0)
-                    else:
-                        s = dot(X, idx, S[a], lo, hi, du)
-                    along[a] = s + (du[p] if free else 0.0)
+                        zl[a] += dot(X, idx, S[a], lo, hi, dl) + (dl[p] if free else 0.0)
+                    along[a] = dot(X, idx, S[a], lo, hi, du) + (du[p] if free else 0.0)
                     there[a] = z[a] + along[a]
                 follows = False
                 if not moves:
@@ -376,18 +315,9 @@ def cycles(
                 beta[j] = most_now if np.isnan(bend) else min(max(2.0 * beta[j], bend), most_now)
                 if trials == MOST_TRIALS:
                     break
-            for c in own:
+            for c in range(first, last):
                 xl[c] = x[c]
                 x[c] += du[c]
-            if blocks.sparse_moves:  # a zero that stayed stays until its gradient changes
-                kept = 0
-                for q in range(own.shape[0]):
-                    c = own[q]
-                    inside[c] = x[c] != 0.0 or xl[c] != 0.0
-                    if inside[c]:
-                        own[kept] = c
-                        kept += 1
-                count[j], known[j] = kept, True
             if free:
                 xl[p] = x[p]
                 x[p] += du[p]
@@ -396,5 +326,4 @@ def cycles(
                 for a in range(b):
                     z[a], rz[a] = there[a], new[a]
         made += 1
-    room[0, 0] = touched  # so that the reads ahead are not dropped
     return made, gradients, tried

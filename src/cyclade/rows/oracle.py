@@ -10,6 +10,7 @@ of the rows; `by_blocks` gives a penalty of `cyclade.linear.penalties` by these 
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,14 +29,6 @@ class Features:
     `blocks` is "coordinates", a number of blocks, a list of sizes, or a list of index lists, over
     the features; the intercept is a block of its own at the end. With `joined`, everything is one
     block (PAGE and SGD).
-
-    Example
-    -------
-    >>> features = Features(5, blocks=2, fit_intercept=True)
-    >>> features.members
-    [slice(0, 3, None), slice(3, 5, None), slice(5, 6, None)]
-    >>> features.layout
-    Layout(m=3, sizes=(3, 2, 1), names=('0', '1', '2'))
     """
 
     def __init__(
@@ -114,20 +107,6 @@ class LinearOracle:
 
     Dense X is never copied whole; sparse X is kept by rows (for sampling) and, once a sweep sees
     every row, by columns too.
-
-    Example
-    -------
-    >>> import numpy as np
-    >>> from cyclade.linear.losses import Squared
-    >>> from cyclade.sampling.samplers import ALL
-    >>> features = Features(2, "coordinates")
-    >>> oracle = LinearOracle(np.eye(2), np.array([2.0, 4.0]), Squared(), features)
-    >>> at = oracle.sweep(features.point(), ALL)
-    >>> at.grad(1)
-    array([-2.])
-    >>> at.set(1, np.array([4.0]))
-    >>> at.grad(1), at.value()
-    (array([0.]), 1.0)
     """
 
     def __init__(
@@ -140,7 +119,6 @@ class LinearOracle:
         weight = np.ones(len(y), features.dtype) if sample_weight is None else sample_weight
         self.weight = weight / (float(weight.sum()) if total is None else total)
         self.y, self.offset = y, offset
-        self._all: Rows | None = None
         self._last: tuple[Sample, Rows] | None = None
 
     def sweep(self, x: Any, sample: Sample) -> LinearSweep:
@@ -151,10 +129,7 @@ class LinearOracle:
 
     def rows(self, sample: Sample) -> Rows:
         """The rows of a sample. The current and the lagged point ask for the same ones in turn."""
-        members = self.features.members
         if sample is ALL:
-            if self._all is None:
-                self._all = Rows(self.X, self.y, self.weight, self.offset, members, True)
             return self._all
         if self._last is not None and self._last[0] is sample:
             return self._last[1]
@@ -165,9 +140,13 @@ class LinearOracle:
             X, y, weight = self.X[sample], self.y[sample], self.weight[sample]
             weight = weight * (self.n / len(sample))
             offset = None if self.offset is None else self.offset[sample]
-        rows = Rows(X, y, weight, offset, members)
+        rows = Rows(X, y, weight, offset, self.features.members)
         self._last = (sample, rows)
         return rows
+
+    @cached_property
+    def _all(self) -> Rows:
+        return Rows(self.X, self.y, self.weight, self.offset, self.features.members, True)
 
 
 class Separable:
@@ -176,24 +155,16 @@ class Separable:
     A term is a coordinate of a scalar penalty, or a group, which must lie in one block; within a
     group the step is one number. `pieces` says of each term of a block which term of r it is, where
     its coordinates lie, and the first of them.
-
-    Example
-    -------
-    >>> import numpy as np
-    >>> from cyclade.linear.penalties import L1
-    >>> r = Separable(L1(1.0), Features(3, blocks=1, fit_intercept=True, joined=True))
-    >>> r.prox(0, np.array([3.0, -0.5, -2.0, 9.0]), 1.0)  # the intercept stays
-    array([ 2., 0., -1., 9.])
     """
 
     def __init__(self, penalty: Any, features: Features) -> None:
         self.penalty = penalty
-        grouped = isinstance(penalty, BlockPenalty)
         self.cols = features.penalised()
-        self.pieces: list[list[tuple[int, Any, int]]] = (
-            _groups(penalty, features) if grouped
-            else [[(k, i, i) for i, k in enumerate(own.tolist())] for own in self.cols]
-        )  # fmt: skip
+        self.pieces: list[list[tuple[int, Any, int]]]
+        if isinstance(penalty, BlockPenalty):
+            self.pieces = _groups(penalty, features)
+        else:
+            self.pieces = [[(k, i, i) for i, k in enumerate(own.tolist())] for own in self.cols]
 
     def prox(self, j: int, u: Array, t: Array | float) -> Array:
         """The minimiser over v of r^j(v) + ½ Σ_i (v_i − u_i)² / t_i."""

@@ -182,7 +182,8 @@ class Certifier:
         self.problems = as_problems(design, rows.y, oracle.loss, penalty, data, np.zeros(shape))
         self.kind = "gap" if self.problems[0].has_dual else "distance"
         self._last: Any = (None, math.inf, None)
-        self.tolerances = [tol * scale(problem) for problem in self.problems]
+        scales = (p.null.scale if p.has_dual else scale_of_distance(p) for p in self.problems)
+        self.tolerances = [tol * scale for scale in scales]
 
     def __call__(self, x: Point) -> tuple[float, Certificate]:
         """F(x) and its certificate; what was found last is kept."""
@@ -211,11 +212,6 @@ class Certifier:
             return Evaluation(math.inf, math.inf, math.inf, math.inf)
         reached = f"{found.kind} ≤ {found.tolerance:.3g}" if found.reached else None
         return Evaluation(objective, objective, found.value, found.value, reached=reached)
-
-
-def scale(problem: Problem) -> float:
-    """What the tolerance is relative to, as in `solve`: of the null model, or of the gradients."""
-    return problem.null.scale if problem.has_dual else scale_of_distance(problem)
 
 
 def small_batch(b: int) -> int:

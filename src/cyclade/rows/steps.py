@@ -6,7 +6,7 @@ Searched on the samples; or diagonals that bound the curvature on samples of row
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,8 @@ class RowSteps(Rated):
     too far, φ'' is large and the next steps are short, so that they lead back.
     """
 
+    learnt = ("D", "beta")
+
     def __init__(
         self, bound: float, m: int, b_small: float, n: float, width: int, even: bool, eta: Eta,
         large: float = math.inf,
@@ -81,9 +83,7 @@ class RowSteps(Rated):
         self.m, self.large = m, large
         self.bounded, self.stream = math.isfinite(bound), math.isinf(n)
         self.beta = bound if self.bounded else 1.0
-        self._diagonal: Callable[[Rows, int], Array] = lambda rows, j: diagonal(
-            rows, j, 1.0, b_small, n=n, width=width, even=even
-        )
+        self.measure = partial(diagonal, bound=1.0, b=b_small, n=n, width=width, even=even)
         self.D: list[Array] = []
 
     def at(self, j: int, now: Any, gj: Array, reg: Any) -> tuple[Array, Array]:
@@ -93,7 +93,7 @@ class RowSteps(Rated):
             fresh = j == 0 and now.rows.n >= self.large and here > 0
             self.beta = here if fresh else max(self.beta, here)
         elif self.stream and now.rows.n >= self.large:
-            self.D[j] = np.maximum(self.D[j], self._diagonal(now.rows, j))
+            self.D[j] = np.maximum(self.D[j], self.measure(now.rows, j))
         return gj, self.current(j)
 
     def current(self, j: int) -> Array:
@@ -106,18 +106,9 @@ class RowSteps(Rated):
 
     def prepare(self, at_x0: Any) -> None:
         """Measure D_j on the rows of the sweep at x_0; where φ'' has no bound, β too."""
-        self.D = [self._diagonal(at_x0.rows, j) for j in range(self.m)]
+        self.D = [self.measure(at_x0.rows, j) for j in range(self.m)]
         if not self.bounded:
             self.beta = at_x0.largest_curvature() or 1.0
-
-    def memory(self) -> dict[str, Any]:
-        """Λ_j so far."""
-        return super().memory() | {"D": list(self.D), "beta": self.beta}
-
-    def recall(self, memory: dict[str, Any]) -> None:
-        """Go on from these Λ_j."""
-        super().recall(memory)
-        self.D, self.beta = list(memory["D"]), memory["beta"]
 
 
 def diagonal(
@@ -151,9 +142,7 @@ def diagonal(
     else:
         squares = np.where(squares > 0, squares, 1.0)  # an empty column has nothing to bound
         scale = squares + sigma * squared.squared().back(weight) / squares
-    row_norms = np.zeros(rows.n, scale.dtype)
-    squared.move(row_norms, 1.0 / scale)
-    of_a_row = float((rows.n * weight * row_norms).max())
+    of_a_row = float((rows.n * weight * squared.along(1.0 / scale)).max())
     factor = bound * ((1.0 - sigma) * _norm(columns, rows, scale) + sigma * of_a_row) or 1.0
     return np.repeat(factor * scale, width).astype(weight.dtype)
 
@@ -163,9 +152,7 @@ def _norm(columns: Columns, rows: Rows, scale: Array) -> float:
     root = np.sqrt(scale)
 
     def apply(v: Array) -> Array:
-        z = np.zeros(rows.n, v.dtype)
-        columns.move(z, v / root)
-        return columns.back(rows.weight * z) / root
+        return columns.back(rows.weight * columns.along(v / root)) / root
 
     start = np.random.default_rng(0).standard_normal(columns.size)
     there = apply(start)

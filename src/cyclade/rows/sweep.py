@@ -11,14 +11,6 @@ import numpy as np
 from cyclade._arrays import Array
 from cyclade.blocks import Point
 
-EVERY_ROW = slice(None)
-
-
-def columns_of(X: Any, features: Any) -> Columns:
-    """Columns of X, an array or a CSC matrix, by a slice or indices; p itself is the intercept."""
-    ones = isinstance(features, slice) and features.stop > X.shape[1]
-    return Columns(X[:, slice(features.start, X.shape[1]) if ones else features], ones)
-
 
 class Columns:
     """Columns A of X, an array or a CSC matrix, and after them the ones of an intercept, or not.
@@ -31,31 +23,23 @@ class Columns:
 
     def __init__(self, A: Any, ones: bool = False) -> None:
         self.A, self.ones = A, ones
-        self.width: int = A.shape[1]
-        self.size = self.width + ones
-        self.sparse = not isinstance(A, np.ndarray)
+        self.size: int = A.shape[1] + ones
 
     def back(self, r: Array) -> Array:
         """A_jᵀ r."""
         found = (self.A.T @ r).astype(r.dtype, copy=False)
         return np.concatenate([found, r.sum(axis=0, keepdims=True)]) if self.ones else found
 
-    def move(self, z: Array, du: Array) -> Any:
-        """z ← z + A_j du, in place; returns (an index of) the rows that may have changed."""
-        own, A = du[: self.width], self.A
-        if self.ones:
-            z += du[-1:]
-        if not self.sparse:
-            z += A @ own
-        else:  # less than SciPy's product, which makes another z
-            np.add.at(z, A.indices, (A.data * np.repeat(own, np.diff(A.indptr), axis=0).T).T)
-            if not self.ones and A.nnz < len(z):
-                return A.indices
-        return EVERY_ROW
+    def along(self, du: Array) -> Array:
+        """A_j du."""
+        if not self.ones:
+            return np.asarray(self.A @ du)
+        return np.asarray(self.A @ du[:-1]) + du[-1:]
 
     def squared(self) -> Columns:
         """The columns with every entry squared."""
-        return Columns(self.A.multiply(self.A) if self.sparse else self.A**2, self.ones)
+        dense = isinstance(self.A, np.ndarray)
+        return Columns(self.A**2 if dense else self.A.multiply(self.A), self.ones)
 
 
 class Rows:
@@ -79,7 +63,10 @@ class Rows:
         """The columns of block j."""
         found = self._columns[j]
         if found is None:
-            found = self._columns[j] = columns_of(self._by_columns, self._members[j])
+            member, X = self._members[j], self._by_columns
+            ones = isinstance(member, slice) and member.stop > self.p  # p itself is the intercept
+            found = Columns(X[:, slice(member.start, self.p) if ones else member], ones)
+            self._columns[j] = found
         return found
 
     def back(self, r: Array) -> list[Array]:
@@ -115,20 +102,17 @@ class Rows:
 class LinearSweep:
     """f_S(x) = Σ_{i∈S} w_i φ(y_i, z_i), z = X_S x + c + offset, at a point that moves by blocks.
 
-    Built by `LinearOracle`. `grad(j)` and `set(j, u)` cost the columns of block j on the rows in S,
-    no more: z and r_i = w_i φ'(y_i, z_i) are kept up to date on the rows that a move touches,
-    and a block that stays where it is costs nothing.
+    Built by `LinearOracle`. `grad(j)` and `set(j, u)` cost the columns of block j on the rows in S:
+    z and r_i = w_i φ'(y_i, z_i) are kept up to date. A block that stays where it is costs nothing.
     """
 
     def __init__(self, x: Point, rows: Rows, loss: Any, shapes: list[tuple[int, ...]], z: Array):
-        self.rows = rows
-        self._x, self._loss, self._shapes = x, loss, shapes
-        self.terms, self._stayed = rows.n, True
-        self._gradient: list[Array] | None = None
-        self._z = z
+        self.rows, self.terms, self.get = rows, rows.n, x.get
+        self._x, self._loss, self._shapes, self._z = x, loss, shapes, z
         self._weight = rows.weight if z.ndim == 1 else rows.weight[:, None]
-        self._r = self._weight * loss.gradient(rows.y, z)
-        self.get = x.get
+        self._r = self._slopes(z)
+        self._gradient: list[Array] | None = None
+        self._stayed = True
 
     def grad(self, j: int) -> Array:
         """∇^j f_S = A_jᵀ r, r_i = w_i φ'(y_i, z_i)."""
@@ -136,17 +120,15 @@ class LinearSweep:
             if self._gradient is None:
                 self._gradient = self.rows.back(self._r)
             return self._gradient[j].reshape(-1)
-        return self.rows.columns(j).back(self._r).reshape(-1)
+        return self._back(j, self._r)
 
     def set(self, j: int, u: Array) -> None:
         """Move block j to `u`, and z with it."""
-        du = u - self._x.get(j)
-        self._x.set(j, u)
-        if du.any():
+        if (u != self.get(j)).any():
             self._stayed = False
-            touched = self.rows.columns(j).move(self._z, du.reshape(self._shapes[j]))
-            grad_z = self._loss.gradient(self.rows.y[touched], self._z[touched])
-            self._r[touched] = self._weight[touched] * grad_z
+            self._z = self._moved(j, u)
+            self._r = self._slopes(self._z)
+        self._x.set(j, u)
 
     def value(self) -> float:
         """f_S here."""
@@ -158,38 +140,42 @@ class LinearSweep:
 
     def trial_grad(self, j: int, u: Array) -> Array:
         """∇^j f_S with block j at `u`; the point stays."""
-        there = self._weight * self._loss.gradient(self.rows.y, self._moved(j, u))
-        return self.rows.columns(j).back(there).reshape(-1)
-
-    def largest_curvature(self) -> float:
-        """The largest φ'' of a row here."""
-        return float(np.max(self._loss.curvature(self.rows.y, self._z)))
-
-    def bend(self, j: int, u: Array) -> tuple[float, float]:
-        """⟨∇^j f_S with block j at `u` less that here, the move⟩, from z alone; and Σ|r · move|."""
-        along = self._along(j, u - self._x.get(j))
-        turned = self._loss.gradient(self.rows.y, self._z + along) * self._weight - self._r
-        return float((turned * along).sum()), float(abs(self._r * along).sum())
-
-    def mean_curvature(self) -> float:
-        """The mean of φ'' over the rows, or of what stands for it."""
-        curvature = self._loss.curvature(self.rows.y, self._z)
-        return float(self.rows.weight @ curvature.reshape(self.rows.n, -1).mean(axis=1))
+        return self._back(j, self._slopes(self._moved(j, u)))
 
     def hvp(self, j: int, v: Array) -> Array:
         """A_jᵀ diag(w φ'') A_j v; for nonconvex losses with the weights of their majoriser."""
-        curvature = self._weight * self._loss.curvature(self.rows.y, self._z)
-        return self.rows.columns(j).back(curvature * self._along(j, v)).reshape(-1)
+        return self._back(j, self._weight * self._curvature() * self._along(j, v))
+
+    def bend(self, j: int, u: Array) -> tuple[float, float]:
+        """⟨∇^j f_S with block j at `u` less that here, the move⟩, from z alone; and Σ|r · move|."""
+        along = self._along(j, u - self.get(j))
+        turned = self._slopes(self._z + along) - self._r
+        return float((turned * along).sum()), float(abs(self._r * along).sum())
+
+    def largest_curvature(self) -> float:
+        """The largest φ'' of a row here."""
+        return float(np.max(self._curvature()))
+
+    def mean_curvature(self) -> float:
+        """The mean of φ'' over the rows, or of what stands for it."""
+        return float(self.rows.weight @ self._curvature().reshape(self.rows.n, -1).mean(axis=1))
+
+    def _slopes(self, z: Array) -> Array:
+        return np.asarray(self._weight * self._loss.gradient(self.rows.y, z))
+
+    def _curvature(self) -> Array:
+        return np.asarray(self._loss.curvature(self.rows.y, self._z))
+
+    def _back(self, j: int, r: Array) -> Array:
+        return self.rows.columns(j).back(r).reshape(-1)
 
     def _value_at(self, z: Array) -> float:
         return float(self.rows.weight @ self._loss.value(self.rows.y, z))
 
     def _moved(self, j: int, u: Array) -> Array:
         """z with block j at `u`."""
-        return self._z + self._along(j, u - self._x.get(j))
+        return self._z + self._along(j, u - self.get(j))
 
     def _along(self, j: int, du: Array) -> Array:
         """A_j du."""
-        along = np.zeros_like(self._z)
-        self.rows.columns(j).move(along, du.reshape(self._shapes[j]))
-        return along
+        return self.rows.columns(j).along(du.reshape(self._shapes[j]))
