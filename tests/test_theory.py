@@ -1,6 +1,5 @@
 """The executable theory against brute force, the paper's definitions and its own proofs."""
 
-import dataclasses
 import itertools
 import math
 
@@ -71,14 +70,6 @@ def test_q_hat_and_q_tilde_element_by_element(rng, sizes):
             assert tilde[t - 1, k - 1] == (Q[t - 1, k - 1] if max(t, k) <= before else 0)
 
 
-def test_q_hat_leaves_its_input_alone(rng):
-    Q = symmetric(rng, 5, 5)
-    kept = Q.copy()
-    q_hat(Q, 2, [2, 3])[:] = 0
-    q_tilde(Q, 2, [2, 3])[:] = 0
-    np.testing.assert_array_equal(Q, kept)
-
-
 @pytest.mark.parametrize("sizes", SIZES)
 def test_L_hat_and_L_tilde_are_sharp_in_the_inequalities_that_define_them(rng, sizes):
     """Σ_j (x − y cut)ᵀ Q^j (x − y cut) ≤ L̂ ‖x − y‖²_Λ, with equality at the top eigenvector."""
@@ -99,15 +90,6 @@ def test_worst_case_L_hat_is_m_and_L_tilde_m_minus_1(sizes):
     m, Q = len(sizes), [3.0 * np.eye(5)] * len(sizes)
     assert theory.L_hat(Q, 3.0, sizes) == pytest.approx(m)
     assert theory.L_tilde(Q, 3.0, sizes) == pytest.approx(m - 1)
-
-
-def test_one_block_with_the_smallest_Lambda_gives_1_and_0(rng):
-    A = symmetric(rng, 5, 5)
-    Lambda = np.linalg.norm(A, 2)
-    assert quadratic_Lambda(A, [5]) == pytest.approx(Lambda)
-    Q = quadratic_Q(A, Lambda, [5])
-    assert theory.L_hat(Q, Lambda, [5]) == pytest.approx(1)
-    assert theory.L_tilde(Q, Lambda, [5]) == 0
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -284,19 +266,14 @@ def test_lemma_4_conditional_step_over_all_draws(rng):
         lag = np.concatenate([x_old[:start], x_lag[start:]])  # x_{k−2,j}
         at_now, at_lag = gradients(now, block), gradients(lag, block)
         truth = at_now.mean(axis=0)
-        large = np.mean(
-            [
-                norm2(at_now[list(B)].mean(axis=0) - truth, block)
-                for B in itertools.combinations(range(n), b)
-            ]
-        )
-        change = at_now - at_lag
-        small = np.mean(
-            [
-                norm2(g[block] + change[list(B)].mean(axis=0) - truth, block)
-                for B in itertools.combinations(range(n), b_small)
-            ]
-        )
+
+        def error(terms, size, shift, block=block):
+            """The mean of ‖shift + mean of a sample‖² over all samples of a size."""
+            samples = itertools.combinations(range(n), size)
+            return np.mean([norm2(shift + terms[list(B)].mean(axis=0), block) for B in samples])
+
+        large = error(at_now, b, -truth)
+        small = error(at_now - at_lag, b_small, g[block] - truth)
         u += p * large + (1 - p) * small
         u_prev += norm2(g[block] - at_lag.mean(axis=0), block)
 
@@ -366,19 +343,6 @@ def test_p_equal_to_1_drops_the_recursion():
         2 / (1 + math.sqrt(1 + 4 * c))
     )
     assert max_eta_pl(2.0, 0.5, 1e9, 10, 10, 3, 0.5) == pytest.approx(1e-9)
-
-
-def test_step_sizes_are_monotone():
-    etas = [max_eta(L, 0.5, 100, 100, 10, 0.1) for L in (0.5, 1, 2, 4)]
-    assert etas == sorted(etas, reverse=True)
-    etas = [max_eta(1.0, L, 100, 100, 10, 0.1) for L in (0, 0.5, 1, 2)]
-    assert etas == sorted(etas, reverse=True)
-    for step in (max_eta, lambda *args: max_eta_pl(args[0], args[1], 0.1, *args[2:])):
-        etas = [step(1.0, 0.5, 100, 100, b_small, 0.1) for b_small in (1, 3, 10, 100)]
-        assert etas == sorted(etas)
-        etas = [step(1.0, 0.5, 100, 100, 10, p) for p in (0.01, 0.1, 0.5, 1.0)]
-        assert etas == sorted(etas)
-        assert step(1.0, 0.5, 100, 50, 10, 0.1) >= step(1.0, 0.5, math.inf, 50, 10, 0.1)
 
 
 # --- bounds ---------------------------------------------------------------------------------------
@@ -490,17 +454,6 @@ def test_infinite_sum_plan_under_pl(sigma2, L_hat, L_tilde, mu, gap, epsilon, n)
     assert c <= (9 * L_hat + 16 * L_tilde) * (1 + 1e-12)
 
 
-def test_plans_cost_more_for_more():
-    costs = [plan_finite_sum(10**4, 1.0, 0.5, 1.0, e).evaluations for e in (1.0, 0.1, 0.01)]
-    assert costs == sorted(costs)
-    costs = [plan_infinite_sum(s, 1.0, 0.5, 1.0, 0.1).evaluations for s in (0.1, 1.0, 10.0)]
-    assert costs == sorted(costs)
-    costs = [plan_finite_sum_pl(10**4, 1, 0.5, mu, 1.0, 1e-3).evaluations for mu in (1, 0.1, 0.01)]
-    assert costs == sorted(costs)
-    assert plan_infinite_sum(1.0, 1.0, 0.5, 1.0, 0.1, n=500).b == 500
-    assert plan_infinite_sum(1.0, 1.0, 0.5, 1.0, 0.1, n=5000).b == 1200
-
-
 def test_the_stated_order_of_the_cost_supposes_that_Lambda_is_tight():
     """Λ → tΛ divides L̂ and L̃ by t², yet K ≥ 4Δ_0/ε², so no O(√(n(L̂+L̃))) covers all Λ."""
     n, epsilon = 10**4, 0.01
@@ -510,14 +463,6 @@ def test_the_stated_order_of_the_cost_supposes_that_Lambda_is_tight():
         assert plan.K * epsilon**2 >= 4
         ratios.append((plan.evaluations_paper - n) / (math.sqrt(n * 2 * L) / epsilon**2))
     assert ratios == pytest.approx([15.6, 560, 56010], rel=0.01)
-
-
-def test_a_plan_is_frozen_and_reads_as_a_table_row():
-    plan = plan_finite_sum(100, 1.0, 0.5, 1.0, 0.1)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        plan.b = 3
-    row = dataclasses.asdict(plan)
-    assert list(row) == ["b", "b_small", "p", "eta", "K", "evaluations", "evaluations_paper"]
 
 
 def test_rounding_errors_do_not_break_the_promise():
@@ -549,19 +494,12 @@ EYE = np.eye(3)
     ("change", "message"),
     [
         ({"p": 0}, r"p must be a number in \(0, 1\], got 0"),
-        ({"p": 1.5}, r"p must be a number in \(0, 1\], got 1.5"),
         ({"p": math.nan}, r"p must be a number in \(0, 1\], got nan"),
         ({"b_small": 6}, "b_small must be at most b=5, got 6"),
-        ({"b_small": 0}, "b_small must be an integer >= 1, got 0"),
         ({"b": 11}, "b must be at most n=10, got 11"),
         ({"b": 2.5}, "b must be an integer >= 1, got 2.5"),
-        ({"b": True}, "b must be an integer >= 1, got True"),
         ({"n": 0}, "n must be an integer >= 1 or math.inf, got 0"),
-        ({"n": 10.5}, "n must be an integer >= 1 or math.inf, got 10.5"),
-        ({"n": math.nan}, "n must be an integer >= 1 or math.inf, got nan"),
         ({"L_hat": 0.0}, "L_hat must be a finite number > 0, got 0.0"),
-        ({"L_hat": math.inf}, "L_hat must be a finite number > 0, got inf"),
-        ({"L_hat": "1"}, "L_hat must be a finite number > 0, got '1'"),
         ({"L_tilde": -1.0}, "L_tilde must be a finite number >= 0, got -1.0"),
     ],
 )
@@ -573,41 +511,20 @@ def test_bad_sampling(function, change, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: max_eta_pl(mu=0.0, **SAMPLING), "mu must be a finite number > 0, got 0.0"),
         (lambda: theorem1_bound(1.0, -1.0, 5), "gap must be a finite number >= 0, got -1.0"),
-        (lambda: theorem1_bound(1.0, 1.0, 0), "K must be an integer >= 1, got 0"),
-        (lambda: theorem1_bound(-1.0, 1.0, 5), "L_hat must be a finite number > 0, got -1.0"),
-        (lambda: pl_bound(1.0, 0.0, 1.0, 5), "mu must be a finite number > 0, got 0.0"),
-        (lambda: pl_bound(1.0, 1.0, 1.0, -1), "K must be an integer >= 0, got -1"),
         (lambda: theorem2_bound(1, 0, 5, 0.5, 10, 5, 1), "eta must be a finite number > 0, got 0"),
-        (lambda: theorem2_bound(1, 1, 5, 0.5, 10, 5, -1), "sigma2 must be .* >= 0, got -1"),
-        (lambda: theorem2_bound(1, 1, 5, 2, 10, 5, 1), r"p must be a number in \(0, 1\], got 2"),
-        (lambda: pl_vr_bound(1, 1, 0, 5, 0.5, 10, 5, 1), "mu must be .* > 0, got 0"),
         (lambda: lemma1_variance(10, 11, 1.0), "b must be at most n=10, got 11"),
-        (lambda: lemma1_variance(10, 5, -1.0), "sigma2_x must be .* >= 0, got -1.0"),
-        (lambda: theory.lemma2_bound(1.0, -1.0), "v must be .* >= 0, got -1.0"),
         (lambda: theory.descent_gap(math.nan, 1.0, 1.0), "F_prev must be .* number, got nan"),
-        (
-            lambda: variance_recursion(-1.0, 0.0, 0.0, sigma2=1.0, **SAMPLING),
-            "u_prev must be a finite number >= 0, got -1.0",
-        ),
         (lambda: plan_finite_sum(math.inf, 1, 1, 1, 0.1), "n must be an integer >= 1, got inf"),
-        (lambda: plan_finite_sum(10, 1, 1, 1, 0), "epsilon must be a finite number > 0, got 0"),
         (lambda: plan_finite_sum(10, 1, 1, 1, 1e-200), "epsilon must be large .* K, got 1e-200"),
-        (lambda: plan_infinite_sum(-1, 1, 1, 1, 0.1), "sigma2 must be .* >= 0, got -1"),
         (lambda: plan_infinite_sum(1, 1, 1, 1, 1e-200), "epsilon must be large .* b, got 1e-200"),
-        (lambda: plan_infinite_sum(1, 1, 1, 1, 0.1, n=0), "n must be an integer >= 1 or math.inf"),
-        (lambda: plan_finite_sum_pl(10, 1, 1, 0, 1, 0.1), "mu must be .* > 0, got 0"),
-        (lambda: plan_infinite_sum_pl(1, 1, 1, -1, 1, 0.1), "mu must be .* > 0, got -1"),
         (lambda: Budget(4, 5, 0.5, 0.1, 3), "b_small must be at most b=4, got 5"),
         (lambda: q_hat(EYE, 0, [1, 2]), "j must be an integer between 1 and 2, got 0"),
-        (lambda: q_tilde(EYE, 3, [1, 2]), "j must be an integer between 1 and 2, got 3"),
         (lambda: q_hat(EYE, 1, [1, 1]), r"Q must be of shape \(2, 2\), got \(3, 3\)"),
         (lambda: q_hat(EYE, 1, []), r"sizes must be a non-empty sequence .*, got \[\]"),
         (lambda: q_hat(EYE, 1, [3, 0]), r"sizes\[1\] must be an integer >= 1, got 0"),
         (lambda: theory.L_hat([EYE], 1.0, [1, 2]), r"Q must be of shape \(2, 3, 3\), got \(1, 3,"),
         (lambda: theory.L_hat([EYE] * 2, 0.0, [1, 2]), "Lambda must be finite and > 0, got 0.0"),
-        (lambda: theory.L_tilde([EYE] * 2, [1, -1], [1, 2]), r"Lambda must .* > 0, got \[1, -1\]"),
         (lambda: theory.L_hat([EYE] * 2, [1.0] * 4, [1, 2]), r"Lambda must be one number, m=2 .*"),
         (lambda: theory.L_hat([EYE] * 2, [[1, 1], [1, 1]], [1, 2]), r"of lengths \[1, 2\]"),
         (lambda: theory.L_hat([np.triu(np.ones((3, 3)))], 1.0, [3]), "Q must be symmetric, got"),
@@ -617,9 +534,6 @@ def test_bad_sampling(function, change, message):
         (lambda: quadratic_Lambda([[1, 1], [1, 0]], [1, 1]), "A must be non-zero .* block j=2"),
         (lambda: estimate(x=np.zeros(2)), r"x must be of shape \(3,\) or \(k, 3\), got \(2,\)"),
         (lambda: estimate(x=[0, 0, math.inf]), "x must be finite"),
-        (lambda: estimate(points=-1), "points must be an integer >= 0, got -1"),
-        (lambda: estimate(iterations=0), "iterations must be an integer >= 1, got 0"),
-        (lambda: estimate(radius=-1.0), "radius must be a finite number >= 0, got -1.0"),
         (lambda: estimate(hvp=[]), "hvp must be a function or a non-empty sequence"),
         (lambda: estimate(hvp=lambda z, v: v[:2]), r"hvp\(point, v\) must be of shape \(3,\)"),
         (lambda: estimate(hvp=lambda z, v: v * math.nan), r"hvp\(point, v\) must be finite"),
@@ -632,11 +546,3 @@ def test_bad_input(call, message):
 
 def estimate(hvp=lambda z, v: v, x=(0.0, 0.0, 0.0), **options):
     return estimate_constants(hvp, x, 1.0, [1, 2], **options)
-
-
-# --- the module -----------------------------------------------------------------------------------
-
-
-def test_all_is_what_is_public():
-    for name in theory.__all__:
-        assert getattr(theory, name).__doc__

@@ -147,12 +147,7 @@ def c0(L_hat: float, L_tilde: float, n: float, b: int, b_small: int, p: float) -
     >>> c0(L_hat=2.0, L_tilde=0.5, n=100, b=100, b_small=10, p=10 / 110)
     7.0
     """
-    L_hat = positive("L_hat", L_hat)
-    L_tilde = non_negative("L_tilde", L_tilde)
-    n, b, b_small, p = sampling(n, b, b_small, p)
-    noise = _batch_factor(n, b) + (1 - p) / (p * b_small)
-    c = L_hat + 2 * (1 - p) * L_hat / (p * b_small) + 2 * noise * L_tilde
-    return _finite_c0(c, L_hat, L_tilde, p)
+    return _c0(2, L_hat, L_tilde, n, b, b_small, p)
 
 
 def max_eta(L_hat: float, L_tilde: float, n: float, b: int, b_small: int, p: float) -> float:
@@ -199,12 +194,7 @@ def c0_pl(L_hat: float, L_tilde: float, n: float, b: int, b_small: int, p: float
     >>> c0_pl(L_hat=2.0, L_tilde=0.5, n=100, b=100, b_small=10, p=10 / 110)
     12.80
     """
-    L_hat = positive("L_hat", L_hat)
-    L_tilde = non_negative("L_tilde", L_tilde)
-    n, b, b_small, p = sampling(n, b, b_small, p)
-    noise = _batch_factor(n, b) + (1 - p) / (p * b_small)
-    c = L_hat + 4 * L_hat / (p * b_small) + 4 * noise * L_tilde
-    return _finite_c0(c, L_hat, L_tilde, p)
+    return _c0(4, L_hat, L_tilde, n, b, b_small, p)
 
 
 def max_eta_pl(
@@ -252,8 +242,15 @@ def _batch_factor(n: float, b: int) -> float:
     return 0.0 if n == 1 else float((n - b) / (n - 1) / b)
 
 
-def _finite_c0(c: float, L_hat: float, L_tilde: float, p: float) -> float:
-    """c, unless it overflowed."""
+def _c0(
+    factor: int, L_hat: float, L_tilde: float, n: float, b: int, b_small: int, p: float
+) -> float:
+    """c_0 with factor 2 (Theorem 2), or 4 (Corollary 4, whose recursion has no 1 − p)."""
+    L_hat, L_tilde = positive("L_hat", L_hat), non_negative("L_tilde", L_tilde)
+    n, b, b_small, p = sampling(n, b, b_small, p)
+    noise = _batch_factor(n, b) + (1 - p) / (p * b_small)
+    recursion = (1 - p if factor == 2 else 1) / (p * b_small)
+    c = L_hat + factor * (recursion * L_hat + noise * L_tilde)
     given = {"L_hat": L_hat, "L_tilde": L_tilde, "p": p}
     require(math.isfinite(c), "L_hat, L_tilde and p", given, "such that c_0 is finite")
     return c

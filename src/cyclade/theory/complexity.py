@@ -80,9 +80,9 @@ def plan_finite_sum(n: int, L_hat: float, L_tilde: float, gap: float, epsilon: f
     L_hat, L_tilde, gap, epsilon, _ = _checked(L_hat, L_tilde, gap, epsilon)
     b, b_small, p = _batches(whole_number("n", n, 1))
     eta = max_eta(L_hat, L_tilde, n, b, b_small, p)
-    K = 4 * gap / eta / epsilon / epsilon
     bound = partial(theorem2_bound, gap, eta, p=p, n=n, b=b, sigma2=0.0)
-    return Budget(b, b_small, p, eta, _cycles(K, epsilon, epsilon * epsilon, bound))
+    K = _cycles(4 * gap / eta / epsilon / epsilon, epsilon, epsilon * epsilon, bound)
+    return Budget(b, b_small, p, eta, K)
 
 
 def plan_infinite_sum(
