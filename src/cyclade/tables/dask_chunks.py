@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import cloudpickle
 import numpy as np
 
 from cyclade.linear.checks import check_table
@@ -33,7 +32,7 @@ class DaskChunks:
         self.p = int(X.shape[1])
         if self.p == 0:
             raise ValueError("X: must have at least one row and one column")
-        self.split, self.inline = tuning.chunk_split, tuning.chunk_inline
+        self.split = tuning.chunk_split
         frame = hasattr(X, "dtypes")  # whose columns may share a name
         dtypes = list(zip(X.columns, X.dtypes, strict=True)) if frame else [(None, X.dtype)]
         for name, dtype in dtypes:
@@ -78,32 +77,15 @@ class DaskChunks:
         """One graph; it runs where Dask runs graphs now: a Client, threads or processes."""
         from dask import delayed
 
-        sealed: Any = Sealed(task)
-        if len(sealed.content) > self.inline:
-            sealed = delayed(sealed, pure=False, traverse=False)
+        sent = delayed(task, pure=False, traverse=False)  # Dask would look into anything else
         rows, one, join = self._rows(with_X), delayed(run, pure=False), delayed(merge, pure=False)
         like = self.p, self.names
-        sums = [one(sealed, like, group, *(part for k in group for part in rows[k]))
+        sums = [one(sent, like, group, *(part for k in group for part in rows[k]))
                 for group in self.groups]  # fmt: skip
         while len(sums) > self.split:
             groups = [sums[k : k + self.split] for k in range(0, len(sums), self.split)]
             sums = [join(group) for group in groups]
         return merge(computed(sums))
-
-
-class Sealed:
-    """A task as bytes: Dask looks into everything else, and a short one goes with every chunk.
-
-    A longer one is sent to one worker, from which the others have it: they wait for that.
-    """
-
-    def __init__(self, task: Task) -> None:
-        self.content = cloudpickle.dumps(task)
-
-    def __call__(self, chunk: Chunk) -> Sums:
-        """The sums of a chunk."""
-        task: Task = cloudpickle.loads(self.content)
-        return task(chunk)
 
 
 Like = tuple[int, list[Any] | None]  # how many columns a table has; their names, if any

@@ -38,10 +38,8 @@ class TableState:
     history: list[dict[str, float]] = field(default_factory=list)
     products: Products | None = None  # at this point; for the squared loss, at any
     known: Array = field(default_factory=lambda: np.empty(0, np.int64))  # blocks of the products
-    indefinite: bool = False  # whether these products are under φ'' as it is
     damping: float = 1.0
     trust: float = DEFAULT.forcing  # of a majoriser's weights, for φ'' < 0
-    true_below: float = np.inf  # distance from which on φ'' < 0 is taken as it is
 
     @property
     def x(self) -> Array:
@@ -74,7 +72,6 @@ def rebase(table: TableProblem, state: TableState) -> None:
     """Carry a state over to another penalty."""
     now = state.measured
     state.measured = table.reading(now.x, now.c, now.sums)
-    state.true_below = np.inf
 
 
 def minimise(
@@ -102,32 +99,20 @@ def minimise(
 def improve(
     table: TableProblem, state: TableState, target: float, scale: float, max_passes: int
 ) -> None:
-    """One working set and one model: choose, minimise, move as far as F falls."""
+    """One working set and one model: choose, minimise, move as far as F falls.
+
+    `scale`, which the other engine asks for, is not needed.
+    """
     now, tuning = state.measured, table.tuning
     state.working = W = choose(table, state)
     cols = wanted(table, W)
     exact, budget = table.loss.quadratic, max_passes - state.passes
     part, precise = tuning.chunk_model_part[exact] * target, tuning.close * now.distance
     tolerance = min(part, precise) if exact else max(part, precise)
-    indefinite = takes_true_hessian(table, state, scale)
-    move: Move | None = None
-    while move is None:
-        products = ensure(table, state, cols, indefinite)
-        move = model.minimise(
-            table, now, products, W, tolerance, budget, not indefinite or table.loss.convex
-        )
-        if move is None:  # φ'' as it is has no minimum here
-            indefinite, state.true_below = False, tuning.true_hessian_retry * now.distance
+    products = ensure(table, state, cols)
+    move = model.minimise(table, now, products, W, tolerance, budget)
     state.passes += max(move.cycles, 1)
-    advance(table, state, move, exact, indefinite)
-
-
-def takes_true_hessian(table: TableProblem, state: TableState, scale: float) -> bool:
-    """Whether a nonconvex loss is modelled by φ'' as it is: near the minimum."""
-    if table.loss.convex or not table.penalty.is_scalar:
-        return False
-    limit = min(state.true_below, table.tuning.true_hessian_distance * scale)
-    return state.measured.distance <= limit
+    advance(table, state, move, products)
 
 
 def choose(table: TableProblem, state: TableState) -> Array:
@@ -154,22 +139,17 @@ def choose(table: TableProblem, state: TableState) -> Array:
     return np.sort(np.concatenate([needed, close])[:most])
 
 
-def ensure(table: TableProblem, state: TableState, cols: Array, indefinite: bool) -> Products:
+def ensure(table: TableProblem, state: TableState, cols: Array) -> Products:
     """Products of the columns, with a pass for those that are lacking."""
-    if state.products is None or state.indefinite != indefinite:
-        state.indefinite, state.products = indefinite, new_products(table)
-    products = state.products
+    if state.products is None:
+        state.products = new_products(table)
+    products, now = state.products, state.measured
     new = products.lacking(cols)
     if new.size:
-        now = state.measured
         sums = table.run(
-            now.x,
-            now.c,
-            gradient=False,
-            old=products.members,
-            new=new,
-            **weights(state, indefinite),
-        )
+            now.x, now.c, gradient=False, old=products.members, new=new, damping=state.damping,
+            trust=state.trust,
+        )  # fmt: skip
         products.add(new, sums["products"])
     return products
 
@@ -180,77 +160,56 @@ def wanted(table: TableProblem, W: Array) -> Array:
     return np.concatenate([ones, model.columns_of(table, W)[0]])
 
 
-def nonzero(table: TableProblem, x: Array) -> Array:
-    """By blocks: whether any entry is not zero."""
-    penalty: Any = table.penalty
-    return x != 0 if penalty.is_scalar else np.asarray(penalty.occupied(x))
-
-
 def new_products(table: TableProblem) -> Products:
     """None yet."""
     return Products(table.T if table.loss.softmax else 1)
 
 
-def weights(state: TableState, indefinite: bool) -> dict[str, Any]:
-    """How a pass weighs rows for products."""
-    return {"damping": state.damping, "trust": None if indefinite else state.trust}
-
-
-def advance(
-    table: TableProblem, state: TableState, move: Move, exact: bool, indefinite: bool
-) -> None:
-    """Move by t = 1, or less if F does not fall enough (Armijo), with a pass at the end.
-
-    Shorter steps are tried if F should fall there, going by the loss and its slope at both ends.
-    """
-    now, products, tuning = state.measured, state.products, table.tuning
-    assert products is not None
+def advance(table: TableProblem, state: TableState, move: Move, products: Products) -> None:
+    """Move by t = 1, or less until F falls enough (Armijo), each with a pass."""
+    now, exact = state.measured, table.loss.quadratic
+    penalty: Any = table.penalty
     dx = np.zeros_like(now.x)
     dx[move.entries] = move.dx
-    r = [total(table, state.working, now.x + t * dx) for t in (0.0, *limits.LENGTHS)]
-    down = float(now.g @ dx) + float(np.sum(now.slope * move.dc))
-    F, slope = now.value + r[0], down + r[1] - r[0]
+    r0, r1 = (total(table, state.working, now.x + t * dx) for t in (0.0, 1.0))
+    slope = float(now.g @ dx) + float(np.sum(now.slope * move.dc)) + r1 - r0
     ask: dict[str, Any] = {}
     moving = state.working
     if not exact:  # the next working set is likely what this one leaves in the support
-        moving = moving[nonzero(table, np.abs(now.x) + np.abs(dx))[moving]]
-        ask = {"new": wanted(table, moving), **weights(state, indefinite)}
+        at = np.abs(now.x) + np.abs(dx)
+        moving = moving[at[moving] > 0 if penalty.is_scalar else penalty.occupied(at)[moving]]
+        ask = {"new": wanted(table, moving), "damping": state.damping, "trust": state.trust}
 
-    reached, end = 0.0, None
-    for t, own in zip(limits.LENGTHS, r[1:], strict=True):
-        if end is not None and not lowered(F, slope, t, between(t, now.value, down, *end) + own):
-            continue
+    F, reached, t = now.value + r0, 0.0, 1.0
+    for _ in range(limits.TRIES):
         x, c = now.x + t * dx, now.c + t * move.dc
         x[np.abs(x) < 1e-300] = 0.0
         sums = table.read(x, c, **ask)
         # Where the model is F itself, what is left is rounding.
-        if exact or lowered(F, slope, t, float(sums["value"]) + own):
+        value = float(sums["value"]) + total(table, state.working, x)
+        if exact or lowered(F, slope, t, value):
             reached, state.measured = t, table.reading(x, c, sums)
             break
-        if t == 1.0 and np.isfinite(sums["value"]) and np.isfinite(sums["g"]).all():
-            new = table.reading(x, c, sums)
-            end = new.value, float(new.g @ dx) + float(np.sum(new.slope * move.dc))
+        t *= shorter(value - F, t * slope)
     state.damping = next_damping(state, state.damping, reached)
-    if indefinite and state.measured.distance > tuning.stall_drop * now.distance:
-        state.true_below = tuning.true_hessian_retry * now.distance  # φ'' as it is led nowhere
-    if not exact:
-        state.products = None
-        if reached > 0.0:
-            state.products = new_products(table)
-            state.products.add(ask["new"], sums["products"])
-            state.known = moving
-    else:
+    if exact:
         state.known = np.union1d(state.known, state.working)
+        return
+    state.products = None
+    if reached > 0.0:
+        state.products, state.known = new_products(table), moving
+        state.products.add(ask["new"], sums["products"])
 
 
-def between(t: float, first: float, down: float, last: float, up: float) -> float:
-    """A function at t in [0, 1] by the cubic with its values and slopes at 0 and 1.
+def shorter(rise: float, slope: float) -> float:
+    """Where a parabola with this slope at 0, and this rise at 1, is least; from 0.1 to 0.5.
 
-    >>> between(0.5, 0.0, 0.0, 1.0, 3.0)  # t³
-    0.125
+    >>> shorter(1.0, -1.0), shorter(np.inf, -1.0)
+    (0.25, 0.1)
     """
-    rise = last - first
-    return first + t * (down + t * (3.0 * rise - 2.0 * down - up + t * (down + up - 2.0 * rise)))
+    if not np.isfinite(rise):
+        return 0.1
+    return float(np.clip(-0.5 * slope / (rise - slope), 0.1, 0.5))
 
 
 def total(table: TableProblem, W: Array, x: Array) -> float:

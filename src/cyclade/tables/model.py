@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear import numerics
-from cyclade.linear.kernels import block_gram, group, linalg
+from cyclade.linear.kernels import block_gram, group
 from cyclade.linear.kernels.block_gram import ONES
 from cyclade.linear.subproblem.gram import Gram
 from cyclade.tables.passes import unpacked
@@ -78,20 +78,15 @@ def columns_of(table: TableProblem, W: Array) -> tuple[Array, Array]:
 
 def minimise(
     table: TableProblem, now: TableMeasured, products: Products, W: Array, tolerance: float,
-    budget: int, convex: bool,
-) -> Move | None:  # fmt: skip
-    """Minimise the model at `now` over the blocks W and the intercept; None if it has no minimum.
-
-    `convex` says that G is known to be positive semidefinite.
-    """
+    budget: int,
+) -> Move:  # fmt: skip
+    """Minimise the model at `now` over the blocks W and the intercept."""
     features, entries = columns_of(table, W)
     ones = np.array([ONES]) if table.fit_intercept else NONE
     G = products.of(np.concatenate([ones, features]))
     c, slope = -now.g[entries], np.atleast_1d(now.slope)
     q = G.shape[1] * ones.size // (features.size + ones.size)  # entries of the intercept
     G, c, back = profiled(G, q, c, slope, table.T)
-    if not convex and not positive(table, G, now.x[entries], entries):
-        return None
     x, made = cycled(table, G, c, now.x[entries], W, features, tolerance, budget)
     dx = x - now.x[entries]
     return Move(entries, dx, back(dx), made)
@@ -123,17 +118,6 @@ def profiled(G: Array, q: int, c: Array, slope: Array, T: int) -> tuple[Array, A
         return dc if T > 1 or slope.size > 1 else float(dc[0])
 
     return rest, c, back
-
-
-def positive(table: TableProblem, G: Array, x: Array, entries: Array) -> bool:
-    """Whether a model with φ'' as it is has a minimum on the support, and in every column."""
-    if len(G) > 1 or G[0].diagonal().min(initial=1.0) <= 0 or not table.penalty.is_scalar:
-        return False
-    on = np.flatnonzero(x)
-    H = G[0][on[:, None], on[None, :]].copy()
-    bend = table.penalty.derivatives(entries[on], x[on])[1] if on.size else np.empty(0)
-    H.flat[:: on.size + 1] += np.where(np.isfinite(bend), bend, 0.0)
-    return on.size == 0 or linalg.cholesky(H) is not None
 
 
 def cycled(

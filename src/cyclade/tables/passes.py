@@ -25,13 +25,6 @@ from cyclade.tables.tuning import DEFAULT, Tuning
 Array = NDArray[Any]
 
 
-def softmax_hessians(p: Array) -> Array:
-    """diag(p) − ppᵀ of every row of p, (n, T, T)."""
-    every, H = np.arange(p.shape[1]), -p[:, :, None] * p[:, None, :]
-    H[:, every, every] += p
-    return H
-
-
 @dataclass(frozen=True)
 class Column:
     """Targets, weights and offset of a chunk as losses take them; one output of several if asked.
@@ -44,28 +37,12 @@ class Column:
     output: int | None = None  # of several that nothing joins, which
     total: float = 1.0
 
-    def of(self, chunk: Chunk) -> tuple[Array, Array, Array | None]:
-        """y, s and the offset, checked."""
-        y = np.asarray(chunk.y)
-        n = len(y)
-        if y.dtype.kind not in "fiubO":
-            raise ValueError(f"y: must hold real numbers, got dtype {y.dtype}")
-        y = numbers("y", y, y.dtype if self.loss.target == "classes" else np.float64)
-        s = np.ones(n) if chunk.s is None else numbers("sample_weight", chunk.s, np.float64)
-        b = None if chunk.offset is None else numbers("offset", chunk.offset, np.float64)
-        if s.shape != (n,) or (b is not None and b.shape[:1] != (n,)):
-            raise ValueError("y, sample_weight and offset must be chunked as X is, by rows")
-        return self._own(y, s, b)
-
     def rows(self, chunk: Chunk, part: slice) -> tuple[Array, Array, Array | None]:
-        """The same of some rows; they were checked before (`RowCheck`)."""
+        """y, s and the offset of some rows; `RowCheck` has checked them."""
         y = np.asarray(chunk.y[part])
         y = y if self.loss.target == "classes" else np.asarray(y, np.float64)
         s = np.ones(len(y)) if chunk.s is None else np.asarray(chunk.s[part], np.float64)
         b = None if chunk.offset is None else np.asarray(chunk.offset[part], np.float64)
-        return self._own(y, s, b)
-
-    def _own(self, y: Array, s: Array, b: Array | None) -> tuple[Array, Array, Array | None]:
         if self.output is not None:
             y = np.ascontiguousarray(y[:, self.output])
             b = b[:, self.output] if b is not None and b.ndim == 2 else b
@@ -87,7 +64,15 @@ class RowCheck:
 
     def __call__(self, chunk: Chunk) -> Sums:
         """The sums of a chunk."""
-        y, s, b = self.column.of(chunk)
+        given, n = np.asarray(chunk.y), len(chunk.y)
+        if given.dtype.kind not in "fiubO":
+            raise ValueError(f"y: must hold real numbers, got dtype {given.dtype}")
+        codes = self.column.loss.target == "classes"
+        y = numbers("y", given, given.dtype if codes else np.float64)
+        s = np.ones(n) if chunk.s is None else numbers("sample_weight", chunk.s, np.float64)
+        b = None if chunk.offset is None else numbers("offset", chunk.offset, np.float64)
+        if s.shape != (n,) or (b is not None and b.shape[:1] != (n,)):
+            raise ValueError("y, sample_weight and offset must be chunked as X is, by rows")
         if y.ndim > 2 or (b is not None and b.ndim > 2):
             raise ValueError("y and offset: must have one or two dimensions")
         if y.dtype.kind not in "fiub":
@@ -128,7 +113,7 @@ class Pass:
     old: Array | None = None  # products of the columns `new` with `old` and `new`
     new: Array | None = None
     damping: float = 1.0
-    trust: float | None = DEFAULT.forcing  # as in `quadratic.curvatures`; None takes φ'' as it is
+    trust: float = DEFAULT.forcing  # as in `quadratic.curvatures`
 
     def __call__(self, chunk: Chunk) -> Sums:
         """The sums of a chunk."""
@@ -140,29 +125,15 @@ class Pass:
                 f"y: chunk {chunk.number} of X has {chunk.X.shape[0]} rows, that of y has {n}"
             )
         sums, buffers, tuning = Sums(), Buffers(), self.tuning
-        cols, coefs, shared = self._coefficients(not hasattr(chunk.X, "tocsr"))
+        coefs = self.x.reshape(self.cols.size, self.column.outputs or 1)
         for part, A in blocks(chunk, tuning.cache, tuning.chunk_rows):
             y, s, b = self.column.rows(chunk, part)
-            picked = buffers.taken(A, cols) if shared else None
-            z = combine(A, cols, coefs, buffers) if picked is None else picked @ coefs
-            self._block(A, y, s, b, z, picked, buffers, sums)
+            z = combine(A, self.cols, coefs, buffers)
+            with np.errstate(over="ignore", invalid="ignore"):  # too long a step: it is shortened
+                self._block(A, y, s, b, z, buffers, sums)
         if "products" in sums:
             sums["products"] = packed(sums["products"])
         return sums
-
-    def _coefficients(self, dense: bool) -> tuple[Array, Array, bool]:
-        """Columns, x on them as (k, T), and whether they are those of the products.
-
-        They are if these hold all that is needed: then columns of a dense block are picked once.
-        """
-        cols, own = self.cols, self._columns()
-        coefs = self.x.reshape(cols.size, self.column.outputs or 1)
-        if not dense or self.new is None or not np.isin(cols, own).all():
-            return cols, coefs, False
-        sorter = np.argsort(own)
-        whole = np.zeros((own.size, coefs.shape[1]))
-        whole[sorter[np.searchsorted(own, cols, sorter=sorter)]] = coefs
-        return own, whole, True
 
     def _columns(self) -> Array:
         """Those whose products are asked for, old ones first."""
@@ -170,8 +141,7 @@ class Pass:
         return np.concatenate(known) if known else np.empty(0, np.int64)
 
     def _block(
-        self, A: Any, y: Array, s: Array, b: Array | None, z: Array, picked: Array | None,
-        buffers: Buffers, sums: Sums,
+        self, A: Any, y: Array, s: Array, b: Array | None, z: Array, buffers: Buffers, sums: Sums
     ) -> None:  # fmt: skip
         """Add the sums of some rows; z, without the intercept and the offset, is spent."""
         z = z.reshape(self.column.shape(len(y)))
@@ -189,7 +159,7 @@ class Pass:
         if self.dual:
             found["dual"] = self._dual(at, b)
         if self.new is not None:
-            found["products"] = self._products(A, at, buffers, picked)
+            found["products"] = self._products(A, at, buffers)
         for name, value in found.items():
             sums[name] = sums[name] + value if name in sums else value
 
@@ -218,19 +188,21 @@ class Pass:
         shrunk = -at.dual(self.tuning.chunk_dual_part)
         return np.array([full, shrunk, -at.perfect, offset, squares])
 
-    def _products(self, A: Any, at: LossAt, buffers: Buffers, picked: Array | None) -> Array:
+    def _products(self, A: Any, at: LossAt, buffers: Buffers) -> Array:
         """(m, new, old + new): one matrix, or one for each output, or one over all entries."""
         assert self.new is not None
         cols, k = self._columns(), 0 if self.old is None else self.old.size
         loss, s = self.column.loss, at.s
 
-        def of(w: Array, once: Array | None = None) -> Array:
-            return products(A, np.ascontiguousarray(w), k, cols, buffers, once)
+        def of(w: Array) -> Array:
+            return products(A, np.ascontiguousarray(w), k, cols, buffers)
 
         if loss.quadratic:
-            return of(s, picked)[None]
+            return of(s)[None]
         if loss.softmax:
-            H = s[:, None, None] * softmax_hessians(loss.mean(at.z)) * self.damping
+            mean = loss.mean(at.z)  # diag(p) − ppᵀ in each row
+            H = np.eye(mean.shape[1]) * mean[:, :, None] - mean[:, :, None] * mean[:, None, :]
+            H *= self.damping * s[:, None, None]
             T = H.shape[1]
             G = np.empty((self.new.size, T, cols.size, T))
             for t in range(T):
@@ -238,11 +210,8 @@ class Pass:
                     G[:, t, :, r] = of(H[:, t, r])
                     G[:, r, :, t] = G[:, t, :, r]
             return G.reshape(1, self.new.size * T, cols.size * T)
-        if self.trust is None:
-            w = by_rows(s, at.second)
-        else:
-            w = by_rows(s, curvatures(loss, self.tuning, at, self.damping, self.trust))
-        return of(w, picked)[None] if w.ndim == 1 else np.stack([of(v) for v in w.T])
+        w = by_rows(s, curvatures(loss, self.tuning, at, self.damping, self.trust))
+        return of(w)[None] if w.ndim == 1 else np.stack([of(v) for v in w.T])
 
 
 def packed(G: Array) -> Array:

@@ -125,14 +125,11 @@ def correlate(A: Any, v: Array, sums: Sums, name: str, squared: Buffers | None =
     sums[name] = sums[name] + g if name in sums else g
 
 
-def products(A: Any, w: Array, old: int, cols: Array, buffers: Buffers, taken: Any = None) -> Array:
-    """Σ_i w_i a_i a_iᵀ over the columns `cols`: the rows of all but the first `old` of them.
-
-    `taken`: these columns of A, if they were picked already; they are spent.
-    """
+def products(A: Any, w: Array, old: int, cols: Array, buffers: Buffers) -> Array:
+    """Σ_i w_i a_i a_iᵀ over the columns `cols`: the rows of all but the first `old` of them."""
     if not isinstance(A, np.ndarray):
         return _sparse_products(A, w, old, cols, buffers)
-    every = buffers.taken(A, cols) if taken is None else taken
+    every = buffers.taken(A, cols)
     if not old and w.min(initial=0.0) >= 0:  # a matrix times itself is half a product
         every *= np.sqrt(w)[:, None]
         return np.asarray(every.T @ every)

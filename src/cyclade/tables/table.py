@@ -234,13 +234,14 @@ class TableNull:
             else:
                 bend = np.maximum(sums["products"][:, 0], numerics.TINY)
                 d = -slope / (bend if np.ndim(slope) else float(bend[0]))
-            for t in limits.LENGTHS:
-                new = self._at(table, self.c + t * d)
-                if lowered(sums["value"], 0.0, t, new["value"]):
+            for _ in range(limits.STEPS):
+                new = self._at(table, self.c + d)
+                if lowered(sums["value"], 0.0, 1.0, new["value"]):
                     break
+                d = 0.5 * d
             else:
                 break
-            sums, self.c = new, self.c + t * d
+            sums, self.c = new, self.c + d
         return sums
 
     @staticmethod

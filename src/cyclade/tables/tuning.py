@@ -16,9 +16,6 @@ class Tuning(tuning.Tuning):
     chunk_dual_part: float = 0.9  # of φ': Σφ* is known there and at φ', and bounded in between
     chunk_split: int = 32  # sums that one task of Dask adds; 8: 7 % more time on 20 small chunks
     chunk_group_bytes: int = 2**30  # of X in memory that one task works on; 0: a task for a chunk
-    chunk_inline: int = 2**14  # bytes of a task that go with every chunk; 0: 7 % more time there
-    true_hessian_distance: float = 1.0  # of λ: from here on φ'' < 0 is taken as it is
-    true_hessian_retry: float = 0.3  # of a distance where that led nowhere: it is tried again there
     chunk_model_part: tuple[float, float] = 0.1, 0.01  # of the distance aimed at, what models are
     # minimised to: of curved losses, and of the squared one, whose models are exact
     pseudo_inverse: float = 1e-12  # of its largest eigenvalue, what counts as none
