@@ -123,13 +123,6 @@ def best_subsets(
 
     Up from the support before and its best further column, then down again without the member
     that explains least; each is exchanged until nothing is gained, and the better one stays.
-
-    Examples
-    --------
-    >>> G = np.array([[1.0, 0.9], [0.9, 1.0]])
-    >>> fits, _ = best_subsets(lambda j: G[j], np.array([0.5, 1.0]), np.ones(2), 2.0, 1)
-    >>> fits[1].members, fits[1].beta
-    (array([1]), array([1.]))
     """
     support, looked = Support(row, q, diagonal, square, most), 0
     found = [support.fit]

@@ -203,12 +203,6 @@ class Cox(Loss):
 
     Its terms are those of events; only their mean means anything. `curvature` is the diagonal part
     of the Hessian diag(h) − Σ p pᵀ, hence above it.
-
-    Examples
-    --------
-    >>> loss = Cox(survival([1.0, 2.0, 3.0], [1, 1, 1]), np.ones(3))
-    >>> float(loss.value(np.arange(3.0), np.zeros(3)).mean().round(4))  # (log 3 + log 2) / 3
-    0.5973
     """
 
     y: Array

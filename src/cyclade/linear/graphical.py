@@ -100,12 +100,10 @@ def component(
     S: Array, lam: Array, theta: Array, tol: float, max_iter: int
 ) -> tuple[Array, Array, float, float, int]:
     """Θ, its inverse, F, the gap and the Newton steps of one component."""
-    known = factored(theta)
-    if known is None:
+    W, logdet = factored(theta)
+    if logdet == -np.inf:
         theta = np.diag(1.0 / np.diag(S))
-        known = factored(theta)
-    assert known is not None
-    W, logdet = known
+        W, logdet = factored(theta)
     F = -logdet + float(np.vdot(S, theta)) + float(np.vdot(lam, abs(theta)))
     for done in range(max_iter + 1):
         g = S - W
@@ -121,16 +119,14 @@ def component(
         t = 1.0
         for _ in range(HALVINGS):
             new = theta + t * D
-            known = factored(new)
-            if known is not None:
-                lower = -known[1] + float(np.vdot(S, new)) + float(np.vdot(lam, abs(new)))
-                if lower <= F + 1e-3 * t * fall + 1e-15 * abs(F):
-                    break
+            inverse, logdet = factored(new)
+            lower = -logdet + float(np.vdot(S, new)) + float(np.vdot(lam, abs(new)))
+            if lower <= F + 1e-3 * t * fall + 1e-15 * abs(F):
+                break
             t *= 0.5
         else:
             break
-        assert known is not None
-        theta, (W, _), F = new, known, lower
+        theta, W, F = new, inverse, lower
     return theta, W, F, max(gap, 0.0), done
 
 
@@ -152,11 +148,11 @@ def dual(S: Array, lam: Array, W: Array) -> float:
     return -np.inf
 
 
-def factored(theta: Array) -> tuple[Array, float] | None:
-    """The inverse and the log-determinant; None if Θ is not positive definite."""
+def factored(theta: Array) -> tuple[Array, float]:
+    """The inverse and the log-determinant, which is −inf if Θ is not positive definite."""
     F, failed = dpotrf(theta, lower=True)
     if failed:
-        return None
+        return theta, -np.inf
     logdet = 2.0 * float(np.log(np.diag(F)).sum())
     half, _ = dpotri(F, lower=True)
     half = np.tril(half)

@@ -146,17 +146,7 @@ class Loss:
 
 
 class Adapted(Loss):
-    """A loss written without the base class: its own methods, and defaults for the others.
-
-    Examples
-    --------
-    >>> class Half:
-    ...     bound = 1.0
-    ...     def value(self, y, z): return 0.5 * (z - y) ** 2
-    ...     def gradient(self, y, z): return z - y
-    >>> Adapted(Half()).mean(np.ones(1))
-    array([1.])
-    """
+    """A loss written without the base class: its own methods, and defaults for the others."""
 
     def __init__(self, loss: Any) -> None:
         self.loss = loss

@@ -21,7 +21,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import validate_data
 
 from cyclade._checks import non_negative, positive, require, whole_number
-from cyclade.linear import Solution, api
+from cyclade.linear import api
 from cyclade.linear.api import lam_max, unannounced
 from cyclade.linear.checks import (
     between,
@@ -156,6 +156,7 @@ class LinearModel(FittedModel):
     _single_output: ClassVar[bool] = True  # whether it may have one
     _lengths: ClassVar[tuple[int, ...] | None] = None  # of a table's chunks, if y alone says them
     _positive_only: ClassVar[bool] = False
+    _alpha_ratio: ClassVar[float] = 1e-3  # of a path, where none is given
     _targets: ClassVar[str] = "X[:, 0] + 0.1 * rng.standard_normal(60)"  # in the twin's example
 
     def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
@@ -281,7 +282,7 @@ class LinearModel(FittedModel):
         offset: Any = None,
         alphas: Any = None,
         n_alphas: int = 100,
-        alpha_ratio: float = 1e-3,
+        alpha_ratio: float | None = None,
     ) -> CoefficientPath:
         """Solutions at many alphas, each started from the one before; the estimator is left alone.
 
@@ -294,8 +295,9 @@ class LinearModel(FittedModel):
             coefficients are zero down to `alpha_ratio` times that, evenly in the logarithm.
         n_alphas : int, default=100
             How many.
-        alpha_ratio : float, default=1e-3
-            The smallest alpha over the largest.
+        alpha_ratio : float, default=None
+            The smallest alpha over the largest; None is 1e-3 (0.05 for `CoxRegression` and
+            `SqrtLasso`).
 
         Returns
         -------
@@ -304,7 +306,8 @@ class LinearModel(FittedModel):
         """
         model = self.__class__(**self.get_params(deep=False))
         data = model._data(X, y, sample_weight, offset)
-        grid = model._grid(data, alphas, n_alphas, alpha_ratio)
+        ratio = self._alpha_ratio if alpha_ratio is None else alpha_ratio
+        grid = model._grid(data, alphas, n_alphas, ratio)
         names = getattr(model, "feature_names_in_", None)
         result = CoefficientPath.of(grid, model._paths(data, grid), model._shape, names)
         if model.standardize:
@@ -428,19 +431,12 @@ class LinearModel(FittedModel):
         return solve(data.X, data.targets[k], data.loss, penalty, **start, **self._options(data, k))
 
     def _path(self, data: Data, grid: Array) -> list[Any]:
-        kept = data.checkpoint
-        return [
-            solve_path(
-                data.X,
-                y,
-                data.loss,
-                data.penalty,
-                alphas=grid,
-                checkpoint=None if kept is None else f"{kept}-{k}",
-                **self._options(data, k),
-            )
-            for k, y in enumerate(data.targets)
-        ]
+        found = []
+        for k, y in enumerate(data.targets):
+            kept = None if data.checkpoint is None else f"{data.checkpoint}-{k}"
+            options = {"alphas": grid, "checkpoint": kept, **self._options(data, k)}
+            found.append(solve_path(data.X, y, data.loss, data.penalty, **options))
+        return found
 
     def _paths(self, data: Data, grid: Array) -> list[Any]:
         """The path of each separate fit, relaxed where that is asked for."""
@@ -459,13 +455,12 @@ class LinearModel(FittedModel):
         if not len(on):
             return found
         y, options = data.targets[k], {**self._options(data, k), "precompute": "auto"}
-        some_columns = chunked("estimators").some_columns if in_chunks(data.X) else None
-        X = data.X[:, on] if some_columns is None else some_columns(data.X, on)
+        some = chunked("estimators").some_columns(data.X, on) if in_chunks(data.X) else None
+        X = data.X[:, on] if some is None else some
         again = solve(X, y, data.loss, data.at(0.0), **options)
         coef = np.zeros_like(found.coef)
         coef[on] = again.coef
-        passes = found.passes + again.passes
-        return Solution(coef, again.intercept, again.objective, again.certificate, passes)
+        return replace(again, coef=coef, passes=found.passes + again.passes)
 
     def _grid(self, data: Data, alphas: Any, n_alphas: int, alpha_ratio: float) -> Array:
         """Descending alphas; one grid for all separate fits."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 Fold = tuple[Array, Array]
-
-
 HeldOut = tuple[Array, list[bool]]  # scores of a fold at every alpha; which fits met the tolerance
 
 
@@ -157,29 +155,23 @@ class CrossValidated(LinearModel):
         self
         """
         ratio = getattr(self, "l1_ratio", None)
-        if np.ndim(ratio) == 0:  # type: ignore[arg-type]
-            self.l1_ratio_ = ratio
-            data = self._data(X, y, sample_weight, offset)
-            data = replace(data, groups=check_groups(groups, len(data.y)))
-            return self._fitted(data)._told()
-        return self._best_ratio(X, y, sample_weight, offset, groups)._told()
-
-    def _best_ratio(self, X: Any, y: Any, sample_weight: Any, offset: Any, groups: Any) -> Self:
-        """The fit with the best mean score over all `l1_ratio`, on the same folds."""
-        ratios = list(self.l1_ratio)
+        ratios = [ratio] if np.ndim(ratio) == 0 else list(ratio)  # type: ignore[arg-type]
         if not ratios:
             raise ValueError("l1_ratio must be a number or a list of one or more, got []")
         parameters, tried, cv = self.get_params(deep=False), [], self.cv
-        for ratio in ratios:
-            model = self.__class__(**{**parameters, "l1_ratio": ratio, "cv": cv})
+        for ratio in ratios:  # on the same folds
+            model = copy.copy(self)
+            vars(model).update({"cv": cv} if ratio is None else {"cv": cv, "l1_ratio": ratio})
             data = model._data(X, y, sample_weight, offset)
             data = replace(data, groups=check_groups(groups, len(data.y)))
             model.cv = cv = model._folds(data)
             tried.append(model._fitted(data))
         best = max(tried, key=lambda model: float(np.nanmax(model.mean_score_)))
-        self.__dict__.update({**vars(best), **parameters, "l1_ratio_": best.l1_ratio})
+        found = {**vars(best), "l1_ratio_": getattr(best, "l1_ratio", None), **parameters}
+        vars(self).clear()
+        vars(self).update(found)
         self._reached: list[bool] = [one for model in tried for one in model._reached]
-        return self
+        return self._told()
 
     def _shortfalls(self) -> list[str]:
         """Those of the folds are told together: of threads, or one by one, they would repeat."""
@@ -305,8 +297,7 @@ def _partition(folds: list[Fold], n: int) -> bool:
     seen = np.zeros(n, np.int64)
     for train, test in folds:
         both = np.zeros(n, np.int64)
-        np.add.at(both, train, 1)
-        np.add.at(both, test, 1)
+        np.add.at(both, np.concatenate([train, test]), 1)
         if not (both == 1).all():
             return False
         seen[test] += 1
@@ -357,9 +348,6 @@ def choose(scores: Array, weights: Array) -> tuple[Array, Array, dict[str, int]]
     "min" chooses the best mean, "1se" the largest alpha within one standard error of it. Means that
     agree to seven digits count as equal, and the largest alpha of the best is taken: fits are no
     more exact than that, and rounding would choose among them.
-
-    >>> choose(np.array([[1.0, 2.0], [1.0, 3.0]]), np.ones(2))
-    (array([1.5, 2. ]), array([0.5, 1. ]), {'min': 1, '1se': 0})
     """
     mean = np.average(scores, axis=1, weights=weights)
     variance = np.average((scores - mean[:, None]) ** 2, axis=1, weights=weights)

@@ -63,6 +63,7 @@ class CoxRegression(Regressor, Single):
 
     _targets = "rng.exponential(np.exp(-2.0 * X[:, 0]))"
     _positive_only, _multi_output = True, False
+    _alpha_ratio = 0.05
     _has_intercept = False
 
     def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
@@ -103,10 +104,6 @@ class CoxRegression(Regressor, Single):
         z = z if data.offset is None else z + data.offset
         self.baseline_ = data.loss.sets(data.targets[0]).baseline(z)  # type: ignore[attr-defined]
         return self
-
-    def path(self, X: Any, y: Any, *args: Any, alpha_ratio: float = 0.05, **options: Any) -> Any:
-        """As of the other models, down to 0.05 of the largest alpha unless told otherwise."""
-        return super().path(X, y, *args, alpha_ratio=alpha_ratio, **options)
 
     def predict(self, X: Any, *, offset: Any = None) -> Array:
         """z = Xx + offset, the logarithm of the hazard beside the baseline's."""

@@ -47,12 +47,12 @@ class SqrtLasso(Regressor, Single):
     _phi = Squared()
     _form = penalties.L1
     _multi_output = False
+    _alpha_ratio = 0.05
 
     def _data(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Data:
         """The penalty is that of a lasso, beside the root at x = 0: so λ_max is right."""
         data = super()._data(X, y, sample_weight, offset)
-        y, s = data.targets[0], data.weights / data.weights.sum()
-        rest = y if data.offset is None else y - data.offset
+        rest, s = self._target(data), data.weights / data.weights.sum()
         if self.fit_intercept:
             rest = rest - s @ rest
         self._null = float(np.sqrt(s @ (rest * rest))) or 1.0
@@ -63,10 +63,6 @@ class SqrtLasso(Regressor, Single):
             return super()._alpha(data)
         n, p = data.weights.sum(), data.X.shape[1]
         return float(1.1 * norm.isf(0.025 / p) / np.sqrt(n))
-
-    def path(self, X: Any, y: Any, *args: Any, alpha_ratio: float = 0.05, **options: Any) -> Any:
-        """As of the other models, down to 0.05 of the largest alpha unless told otherwise."""
-        return super().path(X, y, *args, alpha_ratio=alpha_ratio, **options)
 
     def _solve(self, data: Data, k: int, penalty: Any, coef: Any, intercept: Any) -> Any:
         if isinstance(penalty, penalties.Box):  # alpha is zero
@@ -91,17 +87,17 @@ class SqrtLasso(Regressor, Single):
         goal, low, high, before = self._tolerance(data) * self._null, 0.0, np.inf, None
         # Gradients are as exact as the root of a gap, which is rounded.
         options["tol"] = max(self._tolerance(data) ** 2, 1e-15)
+        y, s = self._target(data), data.weights / data.weights.sum()
+        options.pop("offset")
+        coef, intercept = start
         for _ in range(MOST_LASSOS):
             lasso = penalty.scaled(penalty.lam * size)
-            coef, intercept = start
-            found = solve(
-                data.X, data.targets[0], data.loss, lasso, coef=coef, intercept=intercept, **options
-            )
-            start, passes = (found.coef, found.intercept), passes + found.passes
-            residual, s = self._residual(data, found), data.weights / data.weights.sum()
+            found = solve(data.X, y, data.loss, lasso, coef=coef, intercept=intercept, **options)
+            coef, intercept, passes = found.coef, found.intercept, passes + found.passes
+            residual = y - data.X @ coef - intercept
             sigma = float(np.sqrt(s @ (residual * residual)))
-            F = sigma + penalty.total(found.coef) / self._null
-            gap = F - self._dual(data, s * residual / (size * self._null), s, penalty)
+            F = sigma + penalty.total(coef) / self._null
+            gap = F - self._dual(data.X, y, s * residual / (size * self._null), s, penalty)
             if gap <= goal or high <= PERFECT:
                 break
             now = sigma / self._null
@@ -118,25 +114,24 @@ class SqrtLasso(Regressor, Single):
         certificate = Certificate("gap", max(gap, 0.0), max(goal, 1e-15 * F))
         return replace(found, objective=F, certificate=certificate, passes=passes), size
 
-    def _residual(self, data: Data, found: Solution) -> Array:
-        z = data.X @ found.coef + found.intercept
-        return np.asarray(data.targets[0] - (z if data.offset is None else z + data.offset))
+    def _target(self, data: Data) -> Array:
+        """What X has to explain."""
+        return data.targets[0] if data.offset is None else data.targets[0] - data.offset
 
-    def _dual(self, data: Data, u: Array, s: Array, penalty: Any) -> float:
+    def _dual(self, X: Any, y: Array, u: Array, s: Array, penalty: Any) -> float:
         """⟨u, y⟩ of u made feasible: Σ u²/s ≤ 1, and |Xᵀu| ≤ the thresholds of x.
 
         Residuals over λ/alpha are, for the lasso is optimal; even where σ goes to zero.
         """
-        rest = data.targets[0] if data.offset is None else data.targets[0] - data.offset
         if self.fit_intercept:
             u = u - s * u.sum()
-        pull = np.asarray(data.X.T @ u)
+        pull = np.asarray(X.T @ u)
         pull = np.maximum(pull, 0.0) if self.positive else abs(pull)
         most = np.broadcast_to(penalty._table[:, 0] / self._null, pull.shape)
         free = most > 0.0
         over = max(1.0, float(np.max(pull[free] / most[free], initial=0.0)))
         over = max(over, float(np.sqrt(np.sum(u * u / np.where(s > 0, s, np.inf)))))
-        return float(u @ rest) / over if (pull[~free] <= 1e-6).all() else -np.inf
+        return float(u @ y) / over if (pull[~free] <= 1e-6).all() else -np.inf
 
 
 class SqrtLassoCV(CrossValidated, SqrtLasso):

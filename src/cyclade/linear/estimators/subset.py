@@ -13,7 +13,6 @@ from cyclade.linear import Certificate, Solution
 from cyclade.linear.best_subset import best_subsets
 from cyclade.linear.estimators.base import Data, Regressor
 from cyclade.linear.estimators.cross_validated import CrossValidated
-from cyclade.linear.estimators.fitted import CoefficientPath
 from cyclade.linear.losses import Array, Squared
 from cyclade.linear.results import PathResult
 
@@ -80,16 +79,14 @@ class BestSubset(Regressor):
         self.alpha_ = None
         return [fits[self.size_]]
 
-    def path(
-        self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None, **options: Any
-    ) -> CoefficientPath:
-        """Coefficients of every size from the largest down to 0; `alphas` are the sizes."""
-        model = self.__class__(**self.get_params(deep=False))
-        data = model._data(X, y, sample_weight, offset)
-        fits = model._solutions(data, model._largest(data))[::-1]
-        sizes = np.arange(len(fits) - 1.0, -1.0, -1.0)
-        names = getattr(model, "feature_names_in_", None)
-        return CoefficientPath.of(sizes, [PathResult.of(sizes, fits)], model._shape, names)
+    def _grid(self, data: Data, *_: Any) -> Array:
+        """Every size from the largest down to 0."""
+        return np.arange(min(self._largest(data), data.X.shape[1]), -1.0, -1.0)
+
+    def _path(self, data: Data, grid: Array) -> list[Any]:
+        fits = self._solutions(data, int(grid.max()))
+        last = len(fits) - 1  # rows may be too few for more
+        return [PathResult.of(grid, [fits[min(int(size), last)] for size in grid])]
 
     def _largest(self, data: Data) -> int:
         """The largest size that is looked for."""
@@ -161,12 +158,7 @@ class BestSubsetCV(CrossValidated, BestSubset):
     checkpoint: Any = field(init=False, default=None)
 
     def _grid(self, data: Data, *_: Any) -> Array:
-        return np.arange(min(self._largest(data), data.X.shape[1]) + 1.0)
-
-    def _path(self, data: Data, grid: Array) -> list[Any]:
-        fits = self._solutions(data, int(grid[-1]))
-        fits += fits[-1:] * (len(grid) - len(fits))  # a fold may have too few rows for more
-        return [PathResult.of(grid, fits)]
+        return super()._grid(data)[::-1]
 
     def _fit(self, data: Data) -> list[Any]:
         found = super()._fit(data)

@@ -17,13 +17,7 @@ CRITERIA = ("aic", "bic", "ebic")
 
 
 def cost_of_features(criterion: str, df: Any, n: float, p: int) -> Array:
-    """What a model with `df` of p coefficients pays: 2, log n, or log n and twice log (p over df).
-
-    Examples
-    --------
-    >>> cost_of_features("ebic", 2, 100.0, 5)  # 2 log 100 + 2 log 10
-    array(13.815510...)
-    """
+    """What a model with `df` of p coefficients pays: 2, log n, or log n and twice log (p over df)."""
     df = np.asarray(df, np.float64)
     if criterion == "aic":
         return np.asarray(2.0 * df)

@@ -48,11 +48,6 @@ def least_alike(sigma: Array) -> Array:
 
     Cyclic ascent, exact in each entry (Spector and Janson 2022): with c = s_j + 1/D⁻¹_jj for
     D = 2Σ − diag(s), the best s_j is c/2.
-
-    Examples
-    --------
-    >>> least_alike(np.eye(3))
-    array([1., 1., 1.])
     """
     smallest = float(np.linalg.eigvalsh(sigma)[0])
     if smallest <= 1e-10 * float(np.max(np.diag(sigma))):
@@ -68,6 +63,13 @@ def least_alike(sigma: Array) -> Array:
         if np.max(abs(s - before)) <= 1e-6 * np.max(s):
             break
     return s
+
+
+def mixing(sigma: Array, s: Array) -> tuple[Array, Array]:
+    """Σ⁻¹D for D = diag(s), and the root of 2D − DΣ⁻¹D: what is taken off X, and the noise."""
+    mixed = np.linalg.solve(sigma, np.diag(s))
+    rest = 2.0 * np.diag(s) - s[:, None] * mixed
+    return mixed, np.linalg.cholesky(0.5 * (rest + rest.T)).T
 
 
 def fixed_knockoffs(X: Any, *, seed: Any = 0) -> tuple[Array, Array]:
@@ -89,11 +91,10 @@ def fixed_knockoffs(X: Any, *, seed: Any = 0) -> tuple[Array, Array]:
     A = A / np.linalg.norm(A, axis=0)
     sigma = A.T @ A
     s = least_alike(sigma)
-    mixed = np.linalg.solve(sigma, np.diag(s))
+    mixed, root = mixing(sigma, s)
     outside = stream(seed).standard_normal((n, p))
     U = np.linalg.qr(np.c_[np.ones(n), A, outside])[0][:, p + 1 :]
-    rest = 2.0 * np.diag(s) - s[:, None] * mixed
-    return A, A - A @ mixed + U @ np.linalg.cholesky(0.5 * (rest + rest.T)).T
+    return A, A - A @ mixed + U @ root
 
 
 def gaussian_knockoffs(X: Any, *, mean: Any = None, covariance: Any = None, seed: Any = 0) -> Array:
@@ -115,21 +116,12 @@ def gaussian_knockoffs(X: Any, *, mean: Any = None, covariance: Any = None, seed
         raise ValueError(f"covariance must have shape {(X.shape[1],) * 2}, got {sigma.shape}")
     size = np.sqrt(np.diag(sigma))
     s = least_alike(sigma / np.outer(size, size)) * size**2
-    mixed = np.linalg.solve(sigma, np.diag(s))
-    rest = 2.0 * np.diag(s) - s[:, None] * mixed
-    noise = stream(seed).standard_normal(X.shape)
-    drawn = X - (X - mean) @ mixed + noise @ np.linalg.cholesky(0.5 * (rest + rest.T)).T
-    return np.asarray(drawn)
+    mixed, root = mixing(sigma, s)
+    return np.asarray(X - (X - mean) @ mixed + stream(seed).standard_normal(X.shape) @ root)
 
 
 def knockoff_threshold(W: Array, rate: float, plus: bool = True) -> float:
-    """The least t > 0 with (1 + #{W ≤ −t}) / #{W ≥ t} ≤ rate; the 1 is left out unless `plus`.
-
-    Examples
-    --------
-    >>> knockoff_threshold(np.array([3.0, 2.0, -1.0, 4.0, 5.0]), 0.25)
-    2.0
-    """
+    """The least t > 0 with (1 + #{W ≤ −t}) / #{W ≥ t} ≤ rate; the 1 is left out unless `plus`."""
     for t in np.unique(abs(W[W != 0.0])):
         if (plus + np.sum(-t >= W)) <= rate * max(np.sum(t <= W), 1):
             return float(t)

@@ -50,11 +50,6 @@ def error_bound(
 
     "none": q²/((2τ − 1) p) for the threshold τ. "unimodal": Theorem 2 of Shah and Samworth, for
     probabilities whose distribution has one mode; infinite where its conditions do not hold.
-
-    Examples
-    --------
-    >>> error_bound(10, 1000, 0.75, 50, "none"), error_bound(10, 1000, 0.75, 50)
-    (0.2, 0.102...)
     """
     if assumption == "none":
         return q * q / ((2.0 * threshold - 1.0) * p)
