@@ -87,9 +87,8 @@ def test_blas_has_one_thread_in_folds_that_run_side_by_side(monkeypatch):
     def now():
         return {lib["filepath"]: lib["num_threads"] for lib in threads.threadpool_info()}
 
-    quick(linear.MCPRegressionCV()).fit(
-        X, y
-    )  # loads the libraries, some of which may have one thread only
+    # This loads the libraries, some of which may have one thread only.
+    quick(linear.MCPRegressionCV()).fit(X, y)
     seen.clear()
     with threads.threadpool_limits(2, "blas"):
         before = now()
@@ -135,38 +134,27 @@ def test_scores_are_those_of_separate_fits():
         assert not hasattr(model, "mse_path_")
 
 
-@pytest.mark.parametrize(
-    ("model", "kind"),
-    [
-        (linear.LassoCV(), "real"),
-        (linear.MultiTaskLassoCV(), "table"),
-        (linear.SparseGroupLassoCV(groups=2), "real"),
-        (linear.GroupLassoCV(groups=2), "real"),
-        (linear.ElasticNetCV(), "real"),
-        (linear.MCPRegressionCV(), "real"),
-        (linear.SCADRegressionCV(), "real"),
-        (linear.LogSumRegressionCV(), "real"),
-        (linear.SlopeRegressionCV(), "real"),
-        (linear.WeightedLassoCV(), "real"),
-        (linear.QuantileRegressionCV(), "real"),
-        (linear.RobustRegressionCV(loss="huber", scale=1.0), "real"),
-        (linear.PoissonRegressorCV(), "counts"),
-        (linear.GammaRegressorCV(), "amounts"),
-        (linear.SparseLogisticRegressionCV(), "two"),
-        (linear.SparseSVCCV(alpha_ratio=0.03), "two"),  # at less, a gap says little of x
-        (linear.GeneralizedLinearCV(), "real"),
-        (linear.GeneralizedLinearClassifierCV(), "two"),
-    ],
-)
+WEIGHED = [
+    linear.LassoCV(), linear.SparseGroupLassoCV(groups=2), linear.GroupLassoCV(groups=2),
+    linear.ElasticNetCV(), linear.MCPRegressionCV(), linear.SCADRegressionCV(),
+    linear.LogSumRegressionCV(), linear.SlopeRegressionCV(), linear.WeightedLassoCV(),
+    linear.QuantileRegressionCV(), linear.RobustRegressionCV(loss="huber", scale=1.0),
+    linear.GeneralizedLinearCV(),
+]  # fmt: skip
+OTHERS = [
+    (linear.MultiTaskLassoCV(), "table"), (linear.PoissonRegressorCV(), "counts"),
+    (linear.GammaRegressorCV(), "amounts"), (linear.SparseLogisticRegressionCV(), "two"),
+    (linear.SparseSVCCV(alpha_ratio=0.03), "two"),  # at less, a gap says little of x
+    (linear.GeneralizedLinearClassifierCV(), "two"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "kind"), [(model, "real") for model in WEIGHED] + OTHERS)
 def test_weights_count_in_fits_and_in_errors(model, kind):
     X, y = data(kind)
     times = np.random.default_rng(0).integers(1, 4, size=len(y))
-    rows = np.repeat(np.arange(len(y)), times)
-    split, repeated_split = [], []
-    for train, test in KFold(3).split(X):
-        split.append((train, test))
-        inside = np.isin(rows, test)
-        repeated_split.append((np.flatnonzero(~inside), np.flatnonzero(inside)))
+    rows, split = np.repeat(np.arange(len(y)), times), list(KFold(3).split(X))
+    repeated_split = [tuple(np.flatnonzero(np.isin(rows, part)) for part in fold) for fold in split]
     options = {"n_alphas": 8, "tol": 1e-10}
     weighted = clone(model).set_params(cv=split, **options).fit(X, y, times)
     repeated = clone(model).set_params(cv=repeated_split, **options).fit(X[rows], y[rows])

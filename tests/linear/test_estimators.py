@@ -277,13 +277,14 @@ def test_robust_fits_ignore_gross_outliers():
         np.testing.assert_allclose(model.fit(X, spoiled).coef_, clean.coef_, atol=0.05)
 
 
-def test_feature_names_are_kept():
-    pandas = pytest.importorskip("pandas")
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_feature_names_are_kept(library):
+    frames = pytest.importorskip(library)
     X, y = data("real")
-    table = pandas.DataFrame(X, columns=[f"f{j}" for j in range(X.shape[1])])
-    model = linear.Lasso(0.1).fit(table, y)
-    assert list(model.feature_names_in_) == list(table.columns)
-    assert list(model.path(table, y, n_alphas=3).feature_names) == list(table.columns)
+    names = [f"f{j}" for j in range(X.shape[1])]
+    table = frames.DataFrame(dict(zip(names, X.T, strict=True)))
+    assert list(linear.Lasso(0.1).fit(table, y).feature_names_in_) == names
+    assert list(linear.Lasso(0.1).path(table, y, n_alphas=3).feature_names) == names
 
 
 CONSTANT = [linear.ElasticNet, linear.Lasso, linear.LogSumRegression, linear.MCPRegression,

@@ -29,27 +29,16 @@ def test_alpha_must_be_a_number(alpha):
         refused("alpha must be a finite number >= 0", model, *data(CASES[name][1]))
 
 
-def test_every_estimator_checks_alpha_in_one_place():
-    owners = {model._alpha.__func__.__qualname__ for model, _ in CASES.values()}
-    assert owners == {"LinearModel._alpha"}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"tol": 0.0}, "tol must be a finite number > 0, got 0.0"),
-        ({"tol": "tight"}, "tol must be a finite number > 0, got 'tight'"),
-        ({"max_iter": 0}, "max_iter must be an integer >= 1, got 0"),
-        ({"max_iter": 2.5}, "max_iter must be an integer >= 1, got 2.5"),
-    ],
-)
-def test_options_are_checked(options, message):
-    refused(message, linear.Lasso(0.1, **options))
-
-
 @pytest.mark.parametrize(
     ("model", "message"),
     [
+        (linear.Lasso(tol=0.0), "tol must be a finite number > 0, got 0.0"),
+        (linear.Lasso(tol="tight"), "tol must be a finite number > 0, got 'tight'"),
+        (linear.Lasso(max_iter=0), "max_iter must be an integer >= 1, got 0"),
+        (linear.Lasso(max_iter=2.5), "max_iter must be an integer >= 1, got 2.5"),
+        (linear.Lasso(fit_intercept="no"), "fit_intercept must be True or False, got 'no'"),
+        (linear.Lasso(warm_start="no"), "warm_start must be True or False, got 'no'"),
+        (linear.Lasso(verbose="no"), "verbose must be True or False, got 'no'"),
         (linear.ElasticNet(0.1, l1_ratio=1.5), "l1_ratio must be between 0 and 1"),
         (linear.WeightedLasso(0.1, weights="equal"), "weights must be 'adaptive' or one number"),
         (linear.WeightedLasso(0.1, weights=[1.0]), "weights must have one entry for each of the 8"),
@@ -57,6 +46,10 @@ def test_options_are_checked(options, message):
         (linear.GroupLasso(0.1, groups=[[0, 1], [1, 2]]), "groups overlap: feature 1"),
         (linear.GroupLasso(0.1, groups=[[0, 1], [3]]), "groups miss feature 2"),
         (linear.GroupLasso(0.1, groups=2, group_weights=[1.0]), "one entry for each of the 4"),
+        *((linear.GroupLasso(0.1, groups=groups), "groups must be one size, sizes that add up to")
+          for groups in (2.0, None, [2, 3], "abc", [])),
+        # Every feature by itself, or all in one group: nobody can tell.
+        (linear.GroupLasso(0.1, groups=[1] * 8), "ones may be sizes or labels"),
         (linear.RobustRegression(0.1, loss="squared"), "loss must be one of huber, cauchy"),
         (linear.RobustRegression(0.1, penalty="l7"), "penalty must be one of l1"),
         (linear.RobustRegression(0.1, scale=0.0), "scale must be a finite number > 0"),
@@ -73,8 +66,7 @@ def test_options_are_checked(options, message):
         (linear.GeneralizedLinear(penalty="l11"), "got 'l11' (did you mean 'l1'?)"),
         (linear.GeneralizedLinear(penalty=MCP), "give an object, MCP(...), not the class"),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
+)  # fmt: skip
 def test_parameters_are_named(model, message):
     refused(message, model)
 
@@ -112,14 +104,15 @@ def test_weights_are_checked(weights, message):
     ("offset", "message"),
     [
         (np.ones(3), "offset must have the shape (40,) of the predictions, got (3,)"),
+        (np.ones((40, 2)), "offset must have the shape (40,)"),
         (np.full(40, np.nan), "offset must hold finite numbers"),
     ],
 )
 def test_offsets_are_checked(offset, message):
-    refused(message, linear.PoissonRegressor(0.1), y=abs(Y), offset=offset)
-    model = linear.PoissonRegressor(0.1).fit(X, abs(Y))
-    with pytest.raises(ValueError, match=re.escape(message)):
-        model.predict(X, offset=offset)
+    for model, y in ((linear.PoissonRegressor(0.1), abs(Y)), (linear.SparseSVC(0.1), Y > 0)):
+        refused(message, model, y=y, offset=offset)
+        with pytest.raises(ValueError, match=re.escape(message)):
+            model.fit(X, y).predict(X, offset=offset)
 
 
 def test_targets_are_checked():
@@ -130,12 +123,8 @@ def test_targets_are_checked():
         refused("at least 2 classes", model, y=np.ones(40))
         refused("Unknown label type", model, y=Y)
     labels = np.arange(40) % 3
-    refused(
-        "all rows of class",
-        linear.SparseLogisticRegression(0.1),
-        y=labels,
-        sample_weight=(labels > 0).astype(float),
-    )
+    lost = {"y": labels, "sample_weight": (labels > 0).astype(float)}
+    refused("all rows of class", linear.SparseLogisticRegression(0.1), **lost)
     refused("is for numbers", linear.GeneralizedLinearClassifier("squared"), y=labels)
 
 
@@ -180,18 +169,6 @@ def test_unfitted_models_say_so():
         model.predict(X)
 
 
-@pytest.mark.parametrize("shape", [(3,), (40, 2)])
-def test_offsets_of_classifiers_are_named(shape):
-    model = linear.SparseLogisticRegression(0.05).fit(X, Y > 0)
-    with pytest.raises(ValueError, match=r"offset must have the shape \(40,\)"):
-        model.predict(X, offset=np.ones(shape))
-
-
-@pytest.mark.parametrize("name", ["fit_intercept", "warm_start", "verbose"])
-def test_text_is_no_flag(name):
-    refused(f"{name} must be True or False, got 'no'", linear.Lasso(0.1, **{name: "no"}))
-
-
 @pytest.mark.parametrize("kind", ["object", "dates", "zones", "periods"])
 def test_a_column_of_text_or_dates_is_named(kind):
     pandas = pytest.importorskip("pandas")
@@ -212,13 +189,6 @@ def test_a_column_of_text_or_dates_is_named(kind):
         model.predict(table)
 
 
-@pytest.mark.parametrize("groups", [2.0, None, [2, 3], "abc", []])
-def test_what_groups_may_be_is_said(groups):
-    refused("groups must be one size, sizes that add up to", linear.GroupLasso(0.1, groups=groups))
-
-
-def test_ones_are_sizes_or_labels():
-    """Every feature by itself, or all in one group: nobody can tell."""
-    refused("ones may be sizes or labels", linear.GroupLasso(0.1, groups=[1] * X.shape[1]))
+def test_labels_that_are_no_sizes_are_groups():
     linear.GroupLasso(0.1, groups=[7] * X.shape[1]).fit(X, Y)
     linear.GroupLasso(0.1, groups=[1]).fit(X[:, :1], Y)

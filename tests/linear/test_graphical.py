@@ -1,4 +1,4 @@
-"""The graphical lasso against cvxpy, scikit-learn, its optimality conditions and its gap."""
+"""The graphical lasso against scikit-learn, its optimality conditions and its gap."""
 
 from __future__ import annotations
 
@@ -50,20 +50,6 @@ def test_solutions_meet_their_optimality_conditions(seed, p, n, rho, share):
     assert (abs(W - S)[off] <= alpha + 1e-4 * size[off]).all()
     on = off & (theta != 0.0)
     np.testing.assert_allclose((W - S)[on], alpha * np.sign(theta[on]), atol=1e-4 * size.max())
-
-
-@pytest.mark.parametrize("alpha", [0.05, 0.3])
-def test_objectives_are_those_of_cvxpy(alpha):
-    cp = pytest.importorskip("cvxpy")
-    S = np.cov(draw(p=6).T, bias=True)
-    theta = cp.Variable((6, 6), PSD=True)
-    off = np.ones((6, 6)) - np.eye(6)
-    value = (
-        -cp.log_det(theta) + cp.trace(S @ theta) + alpha * cp.sum(cp.multiply(off, cp.abs(theta)))
-    )
-    least = cp.Problem(cp.Minimize(value)).solve(solver=cp.SCS, eps=1e-8, max_iters=20_000)
-    found = graphical_lasso(S, alpha)
-    assert found.objective == pytest.approx(least, abs=1e-4)
 
 
 def test_fits_are_those_of_scikit_learn():

@@ -18,20 +18,25 @@ def draw(n=80, p=30, seed=0, noise=1.0):
     return X, 1.0 + X[:, 0] - 2.0 * X[:, 1] + noise * rng.standard_normal(n)
 
 
+def least(X, y, alpha, intercept=True, positive=False):
+    """F at the minimum, by cvxpy."""
+    cp = pytest.importorskip("cvxpy")
+    n, p = X.shape
+    x, c = cp.Variable(p, nonneg=positive), cp.Variable()
+    root = cp.norm(y - X @ x - (c if intercept else 0.0)) / np.sqrt(n)
+    return cp.Problem(cp.Minimize(root + alpha * cp.norm1(x))).solve(solver=cp.CLARABEL)
+
+
 @pytest.mark.parametrize("positive", [False, True])
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize(("n", "p", "alpha"), [(80, 30, 0.15), (80, 30, 0.4), (40, 90, 0.4)])
 def test_objectives_are_those_of_cvxpy(n, p, alpha, intercept, positive):
-    cp = pytest.importorskip("cvxpy")
     X, y = draw(n, p)
     model = SqrtLasso(alpha, fit_intercept=intercept, positive=positive).fit(X, y)
-    x, c = cp.Variable(p, nonneg=positive), cp.Variable()
-    root = cp.norm(y - X @ x - (c if intercept else 0.0)) / np.sqrt(n)
-    problem = cp.Problem(cp.Minimize(root + alpha * cp.norm1(x)))
-    problem.solve(solver=cp.CLARABEL)
-    assert model.objective_ == pytest.approx(problem.value, abs=1e-5)
+    value = least(X, y, alpha, intercept, positive)
+    assert model.objective_ == pytest.approx(value, abs=1e-5)
     assert model.certificate_.reached
-    assert model.objective_ - problem.value <= model.certificate_.value + 1e-6
+    assert model.objective_ - value <= model.certificate_.value + 1e-6
 
 
 @settings(max_examples=25, deadline=None)
@@ -98,14 +103,10 @@ def test_cross_validation_chooses_an_alpha():
 
 
 def test_an_alpha_that_fits_y_exactly_warns_with_a_gap_that_holds():
-    cp = pytest.importorskip("cvxpy")
     X, y = draw(40, 90)
     with pytest.warns(ConvergenceWarning, match="its gap is"):
         model = SqrtLasso(0.15).fit(X, y)
-    x, c = cp.Variable(90), cp.Variable()
-    root = cp.norm(y - X @ x - c) / np.sqrt(40)
-    least = cp.Problem(cp.Minimize(root + 0.15 * cp.norm1(x))).solve(solver=cp.CLARABEL)
-    assert -1e-6 <= model.objective_ - least <= model.certificate_.value
+    assert -1e-6 <= model.objective_ - least(X, y, 0.15) <= model.certificate_.value
 
 
 def test_a_perfect_fit_and_a_constant_target_end():

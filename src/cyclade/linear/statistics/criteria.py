@@ -17,7 +17,7 @@ CRITERIA = ("aic", "bic", "ebic")
 
 
 def cost_of_features(criterion: str, df: Any, n: float, p: int) -> Array:
-    """What a model with `df` of p coefficients pays: 2, log n, or log n and twice log (p over df)."""
+    """What a model with `df` of p coefficients pays: 2, log n, or log n and 2 log (p over df)."""
     df = np.asarray(df, np.float64)
     if criterion == "aic":
         return np.asarray(2.0 * df)
