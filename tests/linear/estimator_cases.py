@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from cyclade import linear
 
@@ -31,7 +32,6 @@ def data(kind: str, n: int = 40, p: int = 8, seed: int = 0) -> tuple[np.ndarray,
 
 CASES: dict[str, tuple[Any, str]] = {
     "lasso": (linear.Lasso(0.1), "real"),
-    "positive lasso": (linear.Lasso(0.1, positive=True), "real"),
     "lasso without intercept": (linear.Lasso(0.1, fit_intercept=False), "real"),
     "lasso of several outputs": (linear.Lasso(0.1), "table"),
     "elastic net": (linear.ElasticNet(0.1), "real"),
@@ -63,6 +63,13 @@ CASES: dict[str, tuple[Any, str]] = {
         linear.GeneralizedLinearClassifier("logistic", "log_sum", alpha=0.05),
         "two",
     ),
+}
+
+
+POSITIVE = {
+    f"positive {name}": (clone(model).set_params(positive=True), kind)
+    for name, (model, kind) in CASES.items()
+    if "positive" in model.get_params() and name != "multinomial"
 }
 
 

@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from estimator_cases import CASES, TIGHT, data, distances, objective
+from estimator_cases import CASES, POSITIVE, TIGHT, data, distances, objective
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -33,7 +33,8 @@ def fitted(name, X, y, **options):
 
 def tight(name):
     """Distances are of the order of the square root of what gaps are."""
-    return clone(CASES[name][0]).set_params(tol=1e-12 if name in CONVEX else 1e-7)
+    model = clone((CASES | POSITIVE)[name][0])
+    return model.set_params(tol=1e-12 if name.removeprefix("positive ") in CONVEX else 1e-7)
 
 
 def same(a, b, atol=1e-6):
@@ -41,9 +42,9 @@ def same(a, b, atol=1e-6):
     np.testing.assert_allclose(a.intercept_, b.intercept_, atol=atol)
 
 
-@every_case
+@pytest.mark.parametrize("name", [*CASES, *POSITIVE])
 def test_solutions_are_optimal_and_the_certificate_is_true(name):
-    X, y = data(CASES[name][1])
+    X, y = data((CASES | POSITIVE)[name][1])
     before = X.copy()
     model = fitted(name, X, y)
     assert model.certificate_.reached
@@ -53,6 +54,7 @@ def test_solutions_are_optimal_and_the_certificate_is_true(name):
         assert found <= 1.01 * model.certificate_.tolerance + 1e-13
     assert found <= 1e-5
     assert model.coef_.any()
+    assert name in CASES or model.coef_.min() == 0.0
     np.testing.assert_array_equal(X, before)
 
 
@@ -163,10 +165,11 @@ def test_paths_are_single_fits(name):
     assert not hasattr(model, "coef_")
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if n not in ("ridge",)])
+@pytest.mark.parametrize("name", [n for n in CASES | POSITIVE if "ridge" not in n])
 def test_paths_begin_at_zero(name):
-    X, y = data(CASES[name][1])
-    path = CASES[name][0].path(X, y, n_alphas=4, alpha_ratio=0.2)
+    model, kind = (CASES | POSITIVE)[name]
+    X, y = data(kind)
+    path = model.path(X, y, n_alphas=4, alpha_ratio=0.2)
     assert path.alphas[0] > path.alphas[-1] == pytest.approx(0.2 * path.alphas[0])
     assert abs(path.coefs[..., 0]).max() < 1e-8
     assert path.coefs[..., -1].any()
@@ -210,6 +213,23 @@ def test_a_constant_offset_only_moves_the_intercept(name):
         else getattr(moved, predict)(X)
     )
     np.testing.assert_allclose(there, getattr(plain, predict)(X), atol=1e-5)
+
+
+def test_every_estimator_with_positive_is_tested():
+    tested = {type(model).__name__ for model, _ in POSITIVE.values()}
+    named = [getattr(linear, name) for name in linear.__all__ if not name.endswith("CV")]
+    have = {one.__name__ for one in named if "positive" in getattr(one, "__dataclass_fields__", {})}
+    assert have - {"SqrtLasso"} == tested  # which has a file of its own
+
+
+def test_rows_of_classes_and_sorted_coefficients_have_no_positive():
+    X, y = data("three")
+    with pytest.raises(ValueError, match="positive must be False for rows of more than two"):
+        linear.SparseLogisticRegression(0.1, positive=True).fit(X, y)
+    model = linear.SparseLogisticRegression(0.01, l1_ratio=1.0, positive=True).fit(X, y)
+    assert model.coef_.min() == 0.0
+    with pytest.raises(TypeError, match=r"penalty 'slope' cannot be built .*positive"):
+        linear.penalties.get("slope", 0.1, positive=True)
 
 
 def test_classes_keep_their_names_and_probabilities_add_up():
