@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-all test-peers fuzz faults lint check figures bench-linear bench-tables setup \
+.PHONY: demo test test-all fuzz faults lint check figures bench-linear bench-tables setup \
   clean coverage mutants boundscheck bench-benchopt docs look dist changes test-recipes test-wheel \
   test-pythons test-lowest bench-quick release-check
 
@@ -113,12 +113,6 @@ test-pythons: dist
 OLDEST ?= python3.10
 test-lowest: dist
 	$(WHEEL) --python $(OLDEST) --extra $(EXTRAS) --constraints constraints-lowest.txt
-
-# The same linear models solved by peers, those included that need an environment of their own.
-test-peers: setup .venv-bench/.ready .venv-bench-adelie/.ready
-	CYCLADE_PEERS=$(CURDIR)/.venv-bench/bin/python:$(CURDIR)/.venv-bench-adelie/bin/python \
-	  $(BIN)/python -m pytest -n auto $(wildcard tests/linear/test_agreement_*.py) \
-	  tests/linear/test_estimators_sklearn.py
 
 # The recipes with Lightning, Accelerate, transformers, polars and TensorBoard; Parquet, Zarr, HDF5.
 test-recipes: .venv-recipes/.ready

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,49 +55,3 @@ def agree(
         np.testing.assert_allclose(ours.coef, coef, atol=atol)
         np.testing.assert_allclose(ours.intercept, theirs, atol=atol)
     return ours
-
-
-def interpreter(module: str) -> str:
-    """A Python that has the module: this one, or one of CYCLADE_PEERS; the test is skipped if none.
-
-    Peers that cannot live beside our own requirements have environments of their own;
-    `make test-peers` makes them and names them.
-    """
-    others = os.environ.get("CYCLADE_PEERS", "").split(os.pathsep)
-    for python in [sys.executable, *filter(None, others)]:
-        found = subprocess.run(
-            [python, "-c", f"from importlib.util import find_spec; exit(not find_spec({module!r}))"]
-        )
-        if found.returncode == 0:
-            return python
-    pytest.skip(f"no interpreter with {module}: CYCLADE_PEERS names none")
-
-
-def answers(
-    module: str, problems: dict[str, dict[str, Any]], folder: Path, **environment: str
-) -> dict[str, tuple[Any, Any]]:
-    """Coefficients and intercept of every problem, from `peers.py` in an interpreter of its own.
-
-    A problem is a table of arrays and numbers. Arrays travel as one npz file each way.
-    """
-    python = interpreter(module)
-    arrays = {
-        f"{name}/{key}": entry
-        for name, entries in problems.items()
-        for key, entry in entries.items()
-        if isinstance(entry, np.ndarray)
-    }
-    plain = {
-        name: {k: v for k, v in entries.items() if not isinstance(v, np.ndarray)}
-        for name, entries in problems.items()
-    }
-    np.savez(folder / "problems.npz", **arrays)
-    (folder / "problems.json").write_text(json.dumps(plain))
-    ran = subprocess.run(
-        [python, str(Path(__file__).with_name("peers.py")), module, str(folder)],
-        capture_output=True, text=True, timeout=300,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    with np.load(folder / "answers.npz") as found:
-        return {name: (found[f"{name}/coef"], found[f"{name}/intercept"]) for name in problems}
