@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cyclade.linear import penalties, solve
-from cyclade.linear.starts import minima
+from cyclade.linear import penalties, solve, starts
 from measuring import command_line, timed
 from tables import write_csv
 
@@ -142,7 +141,7 @@ def main() -> None:
     warnings.simplefilter("ignore")  # skglm warns where it stops early; F is compared anyway
     us: Any = ours
     if arguments.no_hops:
-        minima.hop = lambda problem, state, *more: state
+        starts.hop = lambda problem, state, *more: state
     rows = []
     for name in arguments.penalties:
         for seed in (0, 3):  # compiled before the clock runs

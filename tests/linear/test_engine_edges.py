@@ -179,18 +179,6 @@ def test_the_best_intercept_of_a_null_model_leaves_no_slope(loss, at):
     assert found[0] == pytest.approx(found[1], abs=1e-8)
 
 
-def test_dual_values_of_counts_are_those_of_their_conjugates():
-    from cyclade.linear.loss_at import LossAt, loss_at
-
-    rng, n = np.random.default_rng(1), 50
-    y, s, z = rng.poisson(1.0, n).astype(float), rng.random(n) / n, rng.standard_normal(n)
-    fast = loss_at(losses.get("poisson"), y, s, z)
-    plain = LossAt(losses.get("poisson"), y, s, z)
-    for u in (fast.u, 0.3 * fast.u, np.zeros(n), -y, -y - 1.0):
-        assert fast.conjugate(u) == pytest.approx(plain.conjugate(u), rel=1e-12, abs=1e-14)
-    assert fast.balance == pytest.approx(plain.balance, rel=1e-12)
-
-
 def test_the_best_intercept_of_many_rows_takes_a_few_evaluations():
     """The loss of 50,000 rows is rounded too coarsely for a line search by values alone."""
     from cyclade.linear.problem import as_design, as_problems

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from test_path_companion import crowded
 
-from cyclade.linear import solve
+from cyclade.linear import solve, starts
 from cyclade.linear.penalties import L1, MCP, SCAD
-from cyclade.linear.starts import minima
 from cyclade.linear.tuning import Tuning
 
 
@@ -20,7 +19,7 @@ def test_objectives_are_often_lower_and_hardly_ever_higher(penalty, monkeypatch)
         at = penalty.scaled(float(np.abs(X.T @ y).max()) / len(y) / 100)
         fits = [solve(X, y, "squared", at, tol=1e-7)]
         with monkeypatch.context() as without:
-            without.setattr(minima, "hop", lambda problem, state, *more: state)
+            without.setattr(starts, "hop", lambda problem, state, *more: state)
             fits.append(solve(X, y, "squared", at, tol=1e-7))
         assert all(found.certificate.reached for found in fits)
         ratios.append(fits[0].objective / fits[1].objective)
@@ -30,13 +29,13 @@ def test_objectives_are_often_lower_and_hardly_ever_higher(penalty, monkeypatch)
 
 def test_lowest_point_is_gone_on_with(monkeypatch):
     seen = []
-    literal = minima.near
+    literal = starts.near
 
     def watched(problem, state, *rest):
         literal(problem, state, *rest)
         seen.append(state.measured.objective)
 
-    monkeypatch.setattr(minima, "near", watched)
+    monkeypatch.setattr(starts, "near", watched)
     for seed in range(4):
         seen.clear()
         X, y = crowded(seed)
@@ -48,8 +47,8 @@ def test_lowest_point_is_gone_on_with(monkeypatch):
 
 def test_hops_go_on_where_they_pay_and_X_is_small(monkeypatch):
     """Never higher than one round; a large X, or a round that gains nothing, has no other."""
-    counted, literal = [], minima.hop
-    monkeypatch.setattr(minima, "hop", lambda *args: counted.append(1) or literal(*args))
+    counted, literal = [], starts.hop
+    monkeypatch.setattr(starts, "hop", lambda *args: counted.append(1) or literal(*args))
     lower = 0
     for seed in range(6):
         X, y = crowded(seed)
@@ -69,7 +68,7 @@ def test_hops_go_on_where_they_pay_and_X_is_small(monkeypatch):
 def test_other_fits_do_not_hop(case, monkeypatch):
     X, y = crowded(0)
     away = []
-    monkeypatch.setattr(minima, "hop", lambda *args: away.append(args[1].x.any()) or args[1])
+    monkeypatch.setattr(starts, "hop", lambda *args: away.append(args[1].x.any()) or args[1])
     penalty = L1(0.3) if case == "convex" else MCP(1e3 if case == "all zero" else 0.3, 3.0)
     start = np.ones(X.shape[1]) if case == "start given" else None
     solve(X, y, "squared", penalty, coef=start)

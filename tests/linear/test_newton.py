@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cyclade.linear import losses, solve, working_set
+from cyclade.linear import losses, solve, starts, working_set
 from cyclade.linear.kernels import newton as kernels
 from cyclade.linear.penalties import L1, ElasticNet
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import as_design, as_problems
-from cyclade.linear.starts import continuation
 from cyclade.linear.state import begin
 from cyclade.linear.working_set import STRATEGIES, products_are_dear
 
@@ -41,7 +40,7 @@ def always(monkeypatch):
 
     rows = [row._replace(suits=sparse) if row.name == "newton" else row for row in STRATEGIES]
     monkeypatch.setattr(working_set, "STRATEGIES", tuple(rows))
-    monkeypatch.setattr(continuation, "products_are_dear", sparse)  # who starts asks too
+    monkeypatch.setattr(starts, "products_are_dear", sparse)  # who starts asks too
 
 
 @pytest.mark.parametrize("storage", [sp.csc_matrix, np.asfortranarray])

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from cyclade.linear import path
+from cyclade.linear import path, starts
 from cyclade.linear.penalties import L1, MCP, SCAD
-from cyclade.linear.starts import minima
 
 
 def crowded(seed: int, n: int = 60, p: int = 120):
@@ -25,7 +24,7 @@ def crowded(seed: int, n: int = 60, p: int = 120):
 def test_the_lower_of_two_points_is_gone_on_with(penalty, monkeypatch):
     """At every comparison; and some of them are won by either side."""
     won = []
-    literal = minima.Companion.advance
+    literal = starts.Companion.advance
 
     def watched(self, problem, state, max_passes):
         compared = self._compared
@@ -39,7 +38,7 @@ def test_the_lower_of_two_points_is_gone_on_with(penalty, monkeypatch):
             np.testing.assert_array_equal(state.x, before)
         return chosen
 
-    monkeypatch.setattr(minima.Companion, "advance", watched)
+    monkeypatch.setattr(starts.Companion, "advance", watched)
     for seed in range(6):
         X, y = crowded(seed)
         found = path(X, y, "squared", penalty, n_alphas=30, alpha_ratio=0.05, tol=1e-7)
@@ -56,7 +55,7 @@ def test_objectives_are_lower_on_the_whole(monkeypatch):
         settings = {"n_alphas": 40, "alpha_ratio": 0.03, "tol": 1e-7}
         with_one = path(X, y, "squared", MCP(1.0, 3.0), **settings)
         with monkeypatch.context() as patch:
-            patch.setattr(minima.Companion, "advance", lambda self, p, state, most: state)
+            patch.setattr(starts.Companion, "advance", lambda self, p, state, most: state)
             without = path(X, y, "squared", MCP(1.0, 3.0), **settings)
         gains.append(np.log(without.objectives[-1] / with_one.objectives[-1]))
     assert np.mean(gains) > 0
@@ -81,6 +80,6 @@ def test_points_are_stationary_and_passes_counted(loss):
 
 def test_convex_paths_have_none(monkeypatch):
     """One minimum needs no second start."""
-    monkeypatch.setattr(minima.Companion, "advance", lambda *args: pytest.fail("compared"))
+    monkeypatch.setattr(starts.Companion, "advance", lambda *args: pytest.fail("compared"))
     X, y = crowded(0)
     assert path(X, y, "squared", L1(1.0), n_alphas=10).reached

@@ -1,4 +1,4 @@
-"""One model per λ along a path: the same solutions, and the compiled parts against slow ones."""
+"""Paths and single fits of curved losses, and the compiled parts against slow ones."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cyclade.linear import losses, path, solve, working_set
+from cyclade.linear import losses, path, solve
 from cyclade.linear.kernels import gram, linalg, sparse
 from cyclade.linear.loss_at import loss_at
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
-from cyclade.linear.problem import Problem, as_design
-from cyclade.linear.starts import continuation as predictor
+from cyclade.linear.problem import as_design
+from cyclade.linear.starts import lams_between
 from cyclade.linear.subproblem.gram import Gram
 from cyclade.linear.tuning import CostModel, Tuning
 
@@ -152,31 +152,17 @@ def data(kind, n=120, p=60):
     return X, y.get(kind, np.where(z > 0.5, 1.0, -1.0)), rng
 
 
-def counted(monkeypatch, owner, name):
-    """A list that grows with every call of that function."""
-    calls, function = [], getattr(owner, name)
-
-    def call(*arguments):
-        calls.append(arguments)
-        return function(*arguments)
-
-    monkeypatch.setattr(owner, name, call)
-    return calls
-
-
 @pytest.mark.parametrize("storage", [np.asfortranarray, np.ascontiguousarray, sp.csc_matrix])
 @pytest.mark.parametrize("loss", ["logistic", "poisson", "squared_hinge", "huber"])
 @pytest.mark.parametrize("intercept", [False, True])
-def test_paths_of_curved_losses_are_optimal(monkeypatch, storage, loss, intercept):
+def test_paths_of_curved_losses_are_optimal(storage, loss, intercept):
     X, y, rng = data(loss)
     s, b = rng.uniform(0.5, 2.0, len(y)), 0.1 * rng.standard_normal(len(y))
-    steps = counted(monkeypatch, predictor.Predictor, "step")
     found = path(
         storage(X), y, loss, L1(1.0), n_alphas=40, alpha_ratio=0.05, sample_weight=s, offset=b,
         fit_intercept=intercept, tol=1e-9, tuning=Tuning(**ENGINE),
     )  # fmt: skip
     assert found.reached
-    assert len(steps) >= 39
     for k in (1, 20, 39):
         z = X @ found.coefs[:, k] + found.intercepts[k] + b
         u = s / s.sum() * losses.get(loss).gradient(y, z)
@@ -185,32 +171,6 @@ def test_paths_of_curved_losses_are_optimal(monkeypatch, storage, loss, intercep
         assert max(away) < 1e-3 * found.alphas[k]
         single = solve(X, y, loss, r, sample_weight=s, offset=b, fit_intercept=intercept, tol=1e-10)
         assert found.objectives[k] == pytest.approx(single.objective, rel=1e-7)
-
-
-@pytest.mark.parametrize("storage", [np.asfortranarray, sp.csc_matrix])
-def test_one_step_per_penalty_is_mostly_enough(monkeypatch, storage):
-    X, y, _ = data("logistic")
-    tuning = Tuning(**ENGINE)
-    steps = counted(monkeypatch, predictor.Predictor, "step")
-    others = counted(monkeypatch, working_set, "improve")
-    found = path(
-        storage(X), y, "logistic", L1(1.0), n_alphas=60, alpha_ratio=0.05, tol=1e-4, tuning=tuning
-    )
-    assert found.reached
-    assert len(steps) < 60 * 1.7
-    assert len(others) < 12
-
-
-def test_a_step_that_does_not_pay_is_not_made(monkeypatch):
-    X, y, _ = data("logistic")
-    heavy = lambda problem, loss_at, before: np.full(len(y), 1e6)  # noqa: E731
-    monkeypatch.setattr(predictor, "on_the_way", heavy)  # F comes down a little
-    options = {"n_alphas": 20, "alpha_ratio": 0.3, "tol": 1e-8}
-    found = path(X, y, "logistic", L1(1.0), **options, tuning=Tuning(**ENGINE))
-    monkeypatch.undo()
-    same = path(X, y, "logistic", L1(1.0), n_alphas=20, alpha_ratio=0.3, tol=1e-8)
-    assert found.reached
-    np.testing.assert_allclose(found.objectives, same.objectives, rtol=1e-7)
 
 
 @pytest.mark.parametrize("shrink", [1.0, 1.0 - 1e-15, 0.999, 0.3])
@@ -223,77 +183,8 @@ def test_the_dual_of_a_look_at_the_logistic_loss(shrink):
     assert there.dual(shrink) == pytest.approx(slow, abs=1e-14)
 
 
-def wide(kind, n=40, p=300):
-    """So many columns that a single fit comes down in λ by products."""
-    X, y, rng = data(kind, n, p)
-    return X * (rng.random((n, p)) < 0.2), y, rng
-
-
-@pytest.mark.parametrize("storage", [np.asfortranarray, np.ascontiguousarray, sp.csc_matrix])
-@pytest.mark.parametrize("loss", ["logistic", "poisson", "squared_hinge", "huber"])
-@pytest.mark.parametrize("intercept", [False, True])
-def test_a_single_fit_comes_down_step_by_step(monkeypatch, storage, loss, intercept):
-    X, y, _ = wide(loss)
-    g = losses.get(loss).gradient(y, np.zeros(len(y))) / len(y)
-    r = L1(0.02 * float(np.abs(X.T @ g).max()))
-    steps = counted(monkeypatch, predictor.Predictor, "step")
-    tuning = Tuning(cost=CostModel(gathered=1e3, calls=-np.inf))
-    fit = solve(storage(X), y, loss, r, fit_intercept=intercept, tol=1e-9, tuning=tuning)
-    assert len(steps) >= 3
-    assert fit.certificate.reached
-    u = losses.get(loss).gradient(y, X @ fit.coef + fit.intercept) / len(y)
-    away = [r.distance(x, slope, 0) for x, slope in zip(fit.coef, X.T @ u, strict=True)]
-    assert max(away) < 1e-3 * r.lam
-    if intercept:
-        assert abs(u.sum()) < 1e-3 * r.lam
-
-
-@pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
-@pytest.mark.parametrize("few", [0, 3, 12])
-def test_coming_down_may_end_anywhere(few):
-    X, y, _ = wide("logistic")
-    full = solve(X, y, "logistic", L1(0.01), tol=1e-10)
-    tuning = Tuning(few_columns=few, **ENGINE)  # with more, a step on the way is given up
-    fit = solve(X, y, "logistic", L1(0.01), tol=1e-8, tuning=tuning)
-    assert fit.certificate.reached
-    assert fit.objective == pytest.approx(full.objective, rel=1e-7)
-    short = solve(X, y, "logistic", L1(0.001), tol=1e-10, max_iter=9, tuning=tuning)
-    assert not short.certificate.reached
-    assert short.passes <= 9 + 1
-
-
-@pytest.mark.parametrize("loss", ["logistic", "poisson", "huber"])
-def test_the_mean_curvature_on_the_way(loss):
-    X, y, _ = data(loss)
-    problem = Problem(
-        as_design(X), y, np.full(len(y), 1 / len(y)), np.zeros(len(y)),
-        losses.get(loss), bind(L1(1.0), X.shape[1]), False,
-    )  # fmt: skip
-    z = np.linspace(-2.0, 2.0, len(y))
-    here, d = problem.loss_at(z), np.where(np.arange(len(y)) % 3 == 0, 0.0, 0.7)
-    mean = predictor.on_the_way(problem, here, z - d)
-    along = np.linspace(0.0, 1.0, 2001)
-    slow = np.array([problem.loss_at(z + t * d).second for t in along])
-    slow = (slow[0] + slow[-1] + 2 * slow[1:-1].sum(axis=0)) / 4000
-    np.testing.assert_allclose(mean, slow, atol=2e-3)
-
-
-def test_mean_curvatures_row_by_row_are_those_of_their_formulas():
-    from cyclade.linear.kernels.losses import secants
-
-    rng = np.random.default_rng(4)
-    z0, z = rng.standard_normal((2, 30))
-    z[::3] = z0[::3] + 1e-9
-    u0, u, second = np.tanh(z0), np.tanh(z), 1 - np.tanh(z) ** 2
-    far = np.abs(z - z0) > 1e-4
-    mean = np.where(far, (u - u0) / np.where(far, z - z0, 1.0), second)
-    out = np.empty(30)
-    secants(z, u, z0, u0, second, 1e-4, out)
-    np.testing.assert_allclose(out, mean, rtol=1e-14)
-
-
 def test_a_last_stage_is_not_added_by_rounding():
     for step in (0.1, 0.3):
         for k in (1, 2, 3):
             for rounding in (1 - 1e-13, 1.0, 1 + 1e-13):
-                assert len(predictor.lams_between(1.0, step**k * rounding, step)) == k - 1
+                assert len(lams_between(1.0, step**k * rounding, step)) == k - 1

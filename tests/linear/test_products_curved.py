@@ -8,7 +8,6 @@ from curved_twin import newton_path
 
 from cyclade.linear import losses, numerics, path, solve
 from cyclade.linear.kernels import curved_path, smooth_losses
-from cyclade.linear.loss_at import LossAt, loss_at
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import CODES, Problem, as_design
@@ -123,18 +122,6 @@ def test_certificates_and_objectives_are_the_engines(loss, name, fit_intercept):
         assert fits.certificates[k].value == pytest.approx(now.objective - now.dual, abs=1e-12)
         assert fits.certificates[k].tolerance == pytest.approx(tolerance)
         assert now.objective - now.dual <= tolerance
-
-
-def test_the_poisson_loss_at_a_point_is_the_general_one():
-    rng = np.random.default_rng(0)
-    y, s, z = rng.poisson(1.5, 50).astype(float), rng.random(50), 2.0 * rng.standard_normal(50)
-    fast, slow = (make(losses.Poisson(), y, s, z) for make in (loss_at, LossAt))
-    assert type(fast) is not LossAt
-    assert {0.0, 1.0, 2.0} <= set(y)
-    for name in ("value", "u", "slopes", "second"):
-        np.testing.assert_allclose(getattr(fast, name), getattr(slow, name), rtol=1e-13)
-    assert fast.dual(0.9) == pytest.approx(slow.dual(0.9), rel=1e-13)
-    assert loss_at(losses.Poisson(), y, s, z + 800.0).value == np.inf
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -285,7 +272,7 @@ def test_which_problems_it_suits():
         X, y = np.empty((n, p)), np.empty(n)  # not read
         loss, penalty = LOSSES.get(loss, loss), bind(PENALTIES.get(penalty, penalty), p)
         problem = Problem(as_design(X), y, y, np.zeros(n), loss, penalty, True, tuning)
-        return products.suits(problem, fits, 1e-6)
+        return products.suits(problem, fits)
 
     assert suits()
     assert not suits(loss=Own())

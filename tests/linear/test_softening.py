@@ -11,7 +11,7 @@ from cyclade import linear
 from cyclade.linear import limits, solve
 from cyclade.linear.losses import Huber, Quantile
 from cyclade.linear.penalties import L1, MCP, Box, GroupL2, Rows
-from cyclade.linear.starts.continuation import softer
+from cyclade.linear.starts import softer
 from cyclade.linear.tuning import Tuning
 
 NONE = np.zeros(100)  # no offset

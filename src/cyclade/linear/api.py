@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade._checks import non_negative, whole_number
-from cyclade._deprecation import renamed
 from cyclade.files.arrays import Kept
 from cyclade.files.objects import described, fingerprint, rounded
 from cyclade.linear import distributions as distributions  # `losses.get` knows their names
@@ -30,7 +29,6 @@ from cyclade.linear.checks import (
 )
 from cyclade.linear.losses import Loss, LossLike, LossName
 from cyclade.linear.results import (
-    Part,
     PathResult,
     Solution,
     paths_together,
@@ -42,7 +40,6 @@ from cyclade.linear.tuning import DEFAULT, Tuning
 
 if TYPE_CHECKING:  # they load numba
     from cyclade.linear.problem import Problem
-    from cyclade.linear.starts import Start
 
 
 Array = NDArray[Any]
@@ -69,7 +66,7 @@ def announced(fit: Callable[P, R]) -> Callable[P, R]:
             at = f"at {len(missed)} of {len(every)} λ: " if len(every) > 1 else ""
             text = f"{fit.__name__} stopped without a certificate of optimality ({at}{missed[0]}): "
             advice = "raise max_iter or tol, or scale the columns of X"
-            warnings.warn(text + advice, ConvergenceWarning, stacklevel=3)
+            warnings.warn(text + advice, ConvergenceWarning, stacklevel=2)
         return cast("R", found)
 
     return told
@@ -80,7 +77,6 @@ def unannounced(fit: Callable[P, R]) -> Callable[P, R]:
     return cast("Callable[P, R]", unwrap(fit))
 
 
-@renamed(lam="alpha", max_passes="max_iter")
 @announced
 def solve(
     X: Any,
@@ -162,8 +158,9 @@ def solve(
     if checkpoint is not None and not in_chunks(X):
         raise ValueError("checkpoint: must be None for X in memory; path takes one for any X")
     cold, data = coef is None and intercept is None, (sample_weight, offset, fit_intercept)
-    start, limits = (coef, intercept), (tol, max_iter, tuning, precompute)
-    with checked(Call(X, y, loss, penalty, data, start, *limits)) as (parts, separate):
+    check_limits(tol, max_iter)
+    start = coef, intercept
+    with checked(X, y, loss, penalty, data, start, tuning, precompute) as (parts, separate):
         kept = kept_at(checkpoint, parts, tol, penalty)
         fits = [part.fit(cold, tol, max_iter, printer(verbose), at) for part, at in kept]
     found = together(fits) if separate else fits[0]
@@ -173,7 +170,6 @@ def solve(
     return replace(found, coef=added_up(found.coef, penalty, X.shape[1]), working_set=working)
 
 
-@renamed(lams="alphas", n_lams="n_alphas", lam_ratio="alpha_ratio", max_passes="max_iter")
 @announced
 def path(
     X: Any,
@@ -226,8 +222,9 @@ def path(
     if not hasattr(penalty, "scaled"):
         raise TypeError(f"penalty: {type(penalty).__name__} lacks scaled(lam), which a path needs")
     data = (sample_weight, offset, fit_intercept)
-    start, limits = (coef, intercept), (tol, max_iter, tuning, precompute)
-    with checked(Call(X, y, loss, penalty, data, start, *limits)) as (parts, separate):
+    check_limits(tol, max_iter)
+    start = coef, intercept
+    with checked(X, y, loss, penalty, data, start, tuning, precompute) as (parts, separate):
         if alphas is None:
             alphas = default_alphas(penalty, null_gradient(parts), n_alphas, alpha_ratio)
         lams = check_alphas(alphas)
@@ -250,11 +247,11 @@ def paths_on_folds(
     """
     from cyclade.linear.products import fits, folds
 
-    data, limits = (sample_weight, offset, fit_intercept), (tol, max_iter, None, precompute)
-    with checked(Call(X, y, loss, penalty, data, (None, None), *limits)) as (parts, _):
+    data = sample_weight, offset, fit_intercept
+    with checked(X, y, loss, penalty, data, precompute=precompute) as (parts, _):
         problem = parts[0].problem
         alone = len(parts) == 1 and isinstance(parts[0], FitInMemory)
-        if not (alone and loss.quadratic and fits.suits(problem, lams.size, tol)):
+        if not (alone and loss.quadratic and fits.suits(problem, lams.size)):
             return None
         return folds.cross_validate(problem, tests, lams, tol, max_iter)
 
@@ -263,12 +260,11 @@ def lam_max(
     X: Any, y: Any, loss: Any, penalty: Any, sample_weight: Any, offset: Any, fit_intercept: bool
 ) -> float:
     """The smallest λ at which x = 0 is stationary, for arguments as in `path`."""
-    data = (sample_weight, offset, fit_intercept)
-    with checked(Call(X, y, loss, penalty, data)) as (parts, _):
+    with checked(X, y, loss, penalty, (sample_weight, offset, fit_intercept)) as (parts, _):
         return float(penalty.lam_max(null_gradient(parts)))
 
 
-def null_gradient(parts: list[Part]) -> Array:
+def null_gradient(parts: list[Any]) -> Array:
     """The gradient at x = 0 and the best intercept, of all outputs.
 
     Of columns that are not penalised, x is the best too: λ_max is that of the others.
@@ -312,18 +308,15 @@ class FitInMemory(NamedTuple):
         found = on_products(problem, x, c, None, tol, max_passes)
         if found is not None:
             return only(found, report)
-        from cyclade.linear.starts.continuation import Continuation, Softening
-        from cyclade.linear.starts.minima import Hops
+        from cyclade.linear.starts import find_start, soften
         from cyclade.linear.state import as_returned, as_solution, begin
         from cyclade.linear.working_set import minimise
 
         easier = softer_than(problem) if cold else []
-        start: Start = Softening(easier, tol, report) if easier else Continuation()
-        if not problem.penalty.convex:
-            start = Hops(start)
-        state = begin(problem, x, c)
-        state.enough = tol * problem.null.scale if problem.has_dual else 0.0
-        state = start.advance(problem, state, max_passes)
+        if easier:
+            state = soften(problem, easier, tol, max_passes, report)
+        else:
+            state = find_start(problem, begin(problem, x, c), max_passes)
         certificate = minimise(problem, state, tol, max_passes, report)
         return as_solution(problem, *as_returned(problem, state, certificate))
 
@@ -332,70 +325,56 @@ class FitInMemory(NamedTuple):
     ) -> PathResult:
         """A path along decreasing λ, from a checkpoint where there is one."""
         problem, x, c = self
-        if kept is None:
-            return follow(problem, x, c, lams, tol, max_passes, report)
+        whole = None if kept else at_once(problem, x, c, lams, tol, max_passes, report)
 
         def rest(coef: Any, intercept: Any, left: Array, done: Done) -> None:
-            start = x if left.size == lams.size else problem.penalty.by_blocks(coef)
-            follow(problem, start, intercept, left, tol, max_passes, report, done)
+            begin = x if left.size == lams.size else problem.penalty.by_blocks(coef)
+            follow(problem, begin, intercept, left, tol, max_passes, report, done)
 
-        return resumed(kept, lams, self, rest)
+        return whole or resumed(kept, lams, self, rest)
 
 
 def follow(
     problem: Problem, x: Array, c: Any, lams: Array, tol: float, max_passes: int, report: Report,
-    done: Done | None = None,
-) -> PathResult:  # fmt: skip
-    """One problem along decreasing λ, from (x, c); `done` takes every solution, if given."""
+    done: Done,
+) -> None:  # fmt: skip
+    """One problem along decreasing λ, from (x, c); `done` takes every solution."""
     from cyclade.linear.screening import Reader
-    from cyclade.linear.starts.continuation import Softening, predictor
-    from cyclade.linear.starts.minima import Companion
-    from cyclade.linear.state import as_returned, as_solution, begin, coefficients
+    from cyclade.linear.starts import Companion, soften
+    from cyclade.linear.state import as_returned, as_solution, begin, rebase
     from cyclade.linear.working_set import minimise
 
     penalty, easier = problem.penalty.penalty, softer_than(problem)
-    whole = on_products(problem, x, c, lams, tol, max_passes)
-    whole = whole or shorter_path(problem, x, lams, tol, max_passes, report)
-    if whole is not None:
-        if done is not None:
-            for k in range(lams.size):
-                done(whole.at(k))
-        return whole
     problem.reader = Reader(problem.design, many=True)
     problem = problem.at(penalty.scaled(float(lams[0])))
     state = begin(problem, x, c)
     state.on_path = True
-    starts: list[Start] = [predictor(problem)]
-    if not penalty.convex and hasattr(penalty, "straighter"):
-        starts.append(Companion(state, float(lams[-1])))
-    shape = problem.offset.shape[1:]  # () or (T,)
-    # By rows of p: few coordinates are ever nonzero, and memory that stays zero is never touched.
-    coefs = np.zeros((problem.design.p, *shape, lams.size), problem.design.given)
-    intercepts, objectives = np.zeros((*shape, lams.size)), np.zeros(lams.size)
-    certificates, passes = [], np.zeros(lams.size, np.int64)
+    bent = not penalty.convex and hasattr(penalty, "straighter")
+    companion = Companion(state, float(lams[-1])) if bent else None
     softened = 0  # passes of the last fit through easier losses, which a warm start gets to try
-    for k, lam in enumerate(lams.tolist()):
+    for lam in lams.tolist():
         problem = problem.at(penalty.scaled(lam))
         state.passes, state.history = 0, []
-        for start in starts:
-            state = start.advance(problem, state, max_passes)
+        rebase(problem, state)
+        if companion is not None:
+            state = companion.advance(problem, state, max_passes)
         limit = min(max_passes, softened) if easier else max_passes
         certificate = minimise(problem, state, tol, limit, report)
         if easier and not certificate.reached:
             made = state.passes
-            state = Softening(easier, tol, report).advance(problem, state, max_passes - made)
+            state = soften(problem, easier, tol, max_passes - made, report)
             certificate = minimise(problem, state, tol, max_passes - made, report)
             softened = state.passes
             state.passes, state.on_path = made + softened, True
-        returned, certificate = as_returned(problem, state, certificate)
-        certificates.append(certificate)
-        if done is not None:
-            done(as_solution(problem, returned, certificate))
-        coef, intercepts[..., k] = coefficients(problem, returned)
-        rows = np.flatnonzero(coef != 0 if coef.ndim == 1 else coef.any(axis=1))
-        coefs[..., k][rows] = coef[rows]
-        objectives[k], passes[k], k = returned.measured.objective, state.passes, k + 1
-    return PathResult(lams, coefs, intercepts, objectives, certificates, passes)
+        done(as_solution(problem, *as_returned(problem, state, certificate)))
+
+
+def at_once(
+    problem: Problem, x: Array, c: Any, lams: Array, tol: float, max_passes: int, report: Report
+) -> PathResult | None:
+    """The path on products of all columns, or on fewer rows, where one of these is cheaper."""
+    path = on_products(problem, x, c, lams, tol, max_passes)
+    return path or shorter_path(problem, x, lams, tol, max_passes, report)
 
 
 def on_products(
@@ -425,7 +404,7 @@ def shorter_path(
     if found is None:
         return None
     small, moments, constant = found
-    path = follow(small, x, 0.0, lams, tol, max_passes, report)
+    path = FitInMemory(small, x, 0.0).follow(lams, tol, max_passes, report)
     coefs = path.coefs.astype(problem.design.given, copy=False)
     intercepts = moments.intercepts(path.coefs.T)
     last = problem.at(problem.penalty.penalty.scaled(float(lams[-1])))
@@ -439,33 +418,19 @@ def shorter_path(
     return PathResult(lams, coefs, intercepts, objectives, certificates, path.passes)
 
 
-class Call(NamedTuple):
-    """The arguments of a fit or a path, as they were given."""
-
-    X: Any
-    y: Any
-    loss: Loss
-    penalty: Any
-    data: tuple[Any, Any, bool]  # sample_weight, offset, fit_intercept
-    start: tuple[Any, Any] = (None, None)  # coef, intercept
-    tol: float = 1.0
-    max_iter: int = 1
-    tuning: Tuning | None = None
-    precompute: Any = "auto"
-
-
 @contextmanager
-def checked(call: Call) -> Iterator[tuple[list[Any], bool]]:
+def checked(
+    X: Any, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool],
+    start: tuple[Any, Any] = (None, None), tuning: Tuning | None = None, precompute: Any = "auto",
+) -> Iterator[tuple[list[Any], bool]]:  # fmt: skip
     """Parts to fit, from checked arguments, and whether they are outputs that nothing joins.
 
-    BLAS has one thread meanwhile.
+    `data` are sample_weight, offset and fit_intercept; `start` is coef and intercept. BLAS has one
+    thread meanwhile.
     """
-    non_negative("tol", call.tol)
-    whole_number("max_iter", call.max_iter, 1)
-    if not (call.tuning is None or isinstance(call.tuning, Tuning)):
-        raise TypeError(f"tuning: must be a Tuning or None, got {type(call.tuning).__name__}")
-    X, y, loss, penalty, data, start = call[:6]
-    tuning = call.tuning or DEFAULT
+    if not (tuning is None or isinstance(tuning, Tuning)):
+        raise TypeError(f"tuning: must be a Tuning or None, got {type(tuning).__name__}")
+    tuning = tuning or DEFAULT
     if getattr(penalty, "on_copies", False):
         X, start = copied(X, penalty, start)
     if groups_outputs(y, loss, penalty) and not in_chunks(X):
@@ -479,7 +444,7 @@ def checked(call: Call) -> Iterator[tuple[list[Any], bool]]:
     if not convex and hasattr(X, "toarray") and np.prod(X.shape) <= tuning.cache:
         X = X.toarray(order="C")  # storage would choose among minima
     design = as_design(X, uneven=loss.convex and loss.flat, tuning=tuning)
-    design.precompute = check_gram(call.precompute, design.p)
+    design.precompute = check_gram(precompute, design.p)
     if design.given == np.float32 and hasattr(penalty, "within_float32"):
         penalty = penalty.within_float32()
     with one_thread(design.entries, tuning):
@@ -526,7 +491,7 @@ def added_up(coef: Array, penalty: Any, p: int) -> Array:
 
 def softer_than(problem: Problem) -> list[Loss]:
     """Losses to solve before the one of this problem."""
-    from cyclade.linear.starts.continuation import softer
+    from cyclade.linear.starts import softer
 
     loss, penalty = problem.loss, problem.penalty.penalty
     return softer(loss, penalty, problem.y, problem.offset, problem.fit_intercept, problem.tuning)
@@ -541,6 +506,12 @@ def only(found: PathResult, report: Report) -> Solution:
     return replace(fit, working_set=np.arange(fit.coef.size), history=[row])
 
 
+def check_limits(tol: float, max_iter: int) -> None:
+    """Raise ValueError for a tolerance below zero or a number of cycles below one."""
+    non_negative("tol", tol)
+    whole_number("max_iter", max_iter, 1)
+
+
 def printer(verbose: bool) -> Any:
     """A function that prints a row of the history, or does nothing."""
 
@@ -552,8 +523,8 @@ def printer(verbose: bool) -> Any:
 
 
 def kept_at(
-    checkpoint: Any, parts: list[Part], tol: float, penalty: Any, *lams: Array
-) -> list[tuple[Part, Kept | None]]:
+    checkpoint: Any, parts: list[Any], tol: float, penalty: Any, *lams: Array
+) -> list[tuple[Any, Kept | None]]:
     """Each part with where it keeps what is done, if anywhere."""
     if checkpoint is None:
         return [(part, None) for part in parts]

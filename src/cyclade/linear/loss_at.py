@@ -1,7 +1,7 @@
 """The loss at one z: value, gradient in z and curvature, each computed once and on demand.
 
 Line searches, models and checks visit the same points; what one has computed the next reuses.
-Squared, logistic and Poisson losses of one output come from compiled passes without temporaries.
+Squared and logistic losses of one output come from compiled passes without temporaries.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear.kernels import losses as kernels
-from cyclade.linear.losses import Logistic, Loss, Poisson, Squared, xlogx
+from cyclade.linear.losses import Logistic, Loss, Squared, xlogx
 
 Array = NDArray[Any]
 
@@ -42,10 +42,8 @@ def balanced(u: Array, slope: Any, s: Array, classes: bool = False) -> Array:
 class LossAt:
     """φ(y_i, z_i) and its derivatives in z at one z of shape (n,), or (n, T) for T outputs."""
 
-    known: dict[str, float]  # of y and s, at every z; shared where points are many
-
     def __init__(self, loss: Loss, y: Array, s: Array, z: Array) -> None:
-        self.loss, self.y, self.s, self.z, self.known = loss, y, s, z, {}
+        self.loss, self.y, self.s, self.z = loss, y, s, z
 
     @cached_property
     def value(self) -> float:
@@ -143,39 +141,6 @@ class LogisticLossAt(LossAt):
         return np.asarray(self.e * q * q)
 
 
-class PoissonLossAt(LossAt):
-    """With e = exp(z), all else is arithmetic."""
-
-    def __init__(self, loss: Loss, y: Array, s: Array, z: Array) -> None:
-        super().__init__(loss, y, s, z)
-        with np.errstate(over="ignore"):  # a line search turns back from inf
-            self.second = np.exp(z)
-        self.u = self.second - y
-
-    @property
-    def _saturated(self) -> float:
-        """Σ s_i (y_i log y_i − y_i), the same at every z."""
-        if "saturated" not in self.known:
-            self.known["saturated"] = float(self.s @ (xlogx(self.y) - self.y))
-        return self.known["saturated"]
-
-    @cached_property
-    def value(self) -> float:
-        """Σ s_i (e_i − y_i z_i + y_i log y_i − y_i)."""
-        return float(self.s @ (self.second - self.y * self.z)) + self._saturated
-
-    def conjugate(self, u: Array) -> float:
-        """With a = u + y: Σ s_i (a_i log a_i − a_i) less what is the same at every u; a ≥ 0."""
-        if not u.any():
-            return 0.0
-        a = u + self.y
-        if a.min() < 0.0:
-            return math.inf
-        logs = np.log(np.maximum(a, np.finfo(np.float64).tiny))
-        logs -= 1.0
-        return float((self.s * a) @ logs) - self._saturated
-
-
 class SoftmaxLossAt(LossAt):
     """With e = exp(z − max z), all else is arithmetic and one logarithm a row; z is (n, T)."""
 
@@ -195,9 +160,7 @@ class SoftmaxLossAt(LossAt):
         return -float(self.s @ xlogx(q).sum(axis=1))
 
 
-KINDS: dict[type, type[LossAt]] = {
-    Squared: SquaredLossAt, Logistic: LogisticLossAt, Poisson: PoissonLossAt,
-}  # fmt: skip
+KINDS: dict[type, type[LossAt]] = {Squared: SquaredLossAt, Logistic: LogisticLossAt}
 
 
 def loss_at(loss: Loss, y: Array, s: Array, z: Array) -> LossAt:

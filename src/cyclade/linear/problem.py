@@ -6,7 +6,7 @@ z is (n,), or (n, T) for T outputs. x is one flat vector in the order of the bou
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -43,7 +43,6 @@ class Problem:
     fit_intercept: bool
     tuning: Tuning = DEFAULT
     reader: Reader | None = None  # of gradients; one serves every penalty along a path
-    known: dict[str, float] = field(default_factory=dict)  # of the loss, the same at every z
 
     @property
     def size(self) -> int:
@@ -120,7 +119,7 @@ class Problem:
 
     def with_loss(self, loss: Loss) -> Problem:
         """The same problem with another loss."""
-        return replace(self, loss=loss, reader=None, known={})
+        return replace(self, loss=loss, reader=None)
 
     def correlate(self, v: Array) -> Array:
         """Xᵀv, flat in the order of the penalty."""
@@ -136,9 +135,7 @@ class Problem:
 
     def loss_at(self, z: Array) -> LossAt:
         """The loss at z."""
-        at = loss_at(self.loss, self.y, self.s, z)
-        at.known = self.known
-        return at
+        return loss_at(self.loss, self.y, self.s, z)
 
     def predict(self, x: Array, c: Any, support: Array | None = None) -> Array:
         """z, computed afresh; `support`, if it is known, holds all columns where x is not zero."""

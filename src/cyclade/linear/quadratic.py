@@ -88,30 +88,25 @@ def weights(problem: Problem, loss_at: LossAt, damping: float, trust: float) -> 
 def curvatures(loss: Loss, tuning: Tuning, loss_at: LossAt, damping: float, trust: float) -> Array:
     """φ'' at z, or part of a majoriser's weights if larger.
 
+    Of a convex loss φ'' is right however small, but where φ may be linear in parts φ'' = 0 says
+    nothing: there a part of its bound is the least. For others a floor costs models where classes
+    are far apart.
+
     With `damping` > 1 all rows weigh that many times what the stiffest does, or as the majoriser: a
     row far from its target has φ'' ≈ 0, and would go on for ever.
     """
     if loss.quadratic:
         return np.ones_like(loss_at.z)
+    w = loss_at.second
     if loss.convex:
-        w = lifted(loss, tuning, loss_at.second)
+        if loss.flat and np.isfinite(loss.bound):
+            w = np.maximum(w, tuning.least_curvature * loss.bound)
     else:
-        w = np.maximum(loss_at.second, trust * loss_at.majoriser)
+        w = np.maximum(w, trust * loss_at.majoriser)
     if damping > 1.0:
         upper, top = loss_at.majoriser, damping * float(np.max(w, initial=0.0))
         w = np.where(np.isfinite(upper), np.minimum(np.maximum(upper, w), top), top)
     return np.maximum(w, numerics.FLAT * float(np.max(w, initial=numerics.TINY)))
-
-
-def lifted(loss: Loss, tuning: Tuning, second: Array) -> Array:
-    """φ'' of a convex loss, at least a part of its bound if φ may be linear in parts.
-
-    φ'' = 0 says nothing there. For other convex losses φ'' is right however small; a floor costs
-    models where classes are far apart.
-    """
-    if loss.flat and np.isfinite(loss.bound):
-        return np.maximum(second, tuning.least_curvature * loss.bound)
-    return second
 
 
 class Step(NamedTuple):

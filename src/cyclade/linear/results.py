@@ -6,14 +6,13 @@ A path or a fit of a table that was killed at any moment goes on from its last c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade._deprecation import old_name
 from cyclade.files.arrays import Kept
 
 Array = NDArray[Any]
@@ -107,17 +106,36 @@ class PathResult:
     objectives: Array = field(repr=False)
     certificates: list[Certificate] = field(repr=False)
     passes: Array = field(repr=False)
-    lams = old_name("lams", "alphas")
 
     @staticmethod
-    def of(lams: Array, fits: list[Solution]) -> PathResult:
+    def of(lams: Array, fits: Iterable[Solution]) -> PathResult:
         """Solutions at decreasing λ as a path."""
-        return PathResult(
-            lams, np.stack([fit.coef for fit in fits], axis=-1),
-            np.stack([np.asarray(fit.intercept) for fit in fits], axis=-1),
-            np.array([fit.objective for fit in fits]), [fit.certificate for fit in fits],
-            np.array([fit.passes for fit in fits]),
-        )  # fmt: skip
+        path = PathResult.empty(lams)
+        for fit in fits:
+            path.append(fit)
+        return path
+
+    @staticmethod
+    def empty(lams: Array) -> PathResult:
+        """A path that solutions are appended to."""
+        none = np.empty(0)
+        return PathResult(lams, none, none, none, [], np.zeros(lams.size, np.int64))
+
+    def append(self, fit: Solution) -> None:
+        """Copy the solution at the next λ."""
+        k, size = len(self.certificates), self.alphas.size
+        if k == 0:
+            # By rows: few are ever nonzero, and memory that stays zero is never touched.
+            self.coefs = np.zeros((*fit.coef.shape, size), fit.coef.dtype)
+            self.intercepts, self.objectives = (
+                np.zeros((*np.shape(fit.intercept), size)),
+                np.zeros(size),
+            )
+        rows = np.flatnonzero(fit.coef != 0 if fit.coef.ndim == 1 else fit.coef.any(axis=1))
+        self.coefs[..., k][rows] = fit.coef[rows]
+        self.intercepts[..., k], self.objectives[k] = fit.intercept, fit.objective
+        self.passes[k] = fit.passes
+        self.certificates.append(fit.certificate)
 
     @property
     def reached(self) -> bool:
@@ -174,71 +192,43 @@ def worst(certificates: list[Any]) -> Any:
     return max(certificates, key=lambda c: c.value / c.tolerance if c.tolerance else c.value)
 
 
-class Part(Protocol):
-    """A problem of one output, or of several that are joined, and where its fit starts."""
-
-    @property
-    def problem(self) -> Any:
-        """In memory, or a table in chunks."""
-
-    @property
-    def x(self) -> Array:
-        """The coefficients to start from, flat, in the order of the penalty."""
-
-    @property
-    def c(self) -> Any:
-        """The intercept to start from."""
-
-    def run(self, tol: float, penalty: Any, *lams: Array) -> str:
-        """What tells a run apart from others."""
-
-    def fit(
-        self, cold: bool, tol: float, max_passes: int, report: Any, kept: Kept | None = None
-    ) -> Solution:
-        """One fit; `cold` says that no start was given."""
-
-    def follow(
-        self, lams: Array, tol: float, max_passes: int, report: Any, kept: Kept | None = None
-    ) -> PathResult:
-        """A path along decreasing λ."""
-
-
 Follow = Callable[[Any, Any, Array, Callable[[Solution], None]], None]
 
 
-def resumed(kept: Kept | None, lams: Array, part: Part, follow: Follow) -> PathResult:
+def resumed(kept: Kept | None, lams: Array, part: Any, follow: Follow) -> PathResult:
     """The path: λ of the checkpoint, if there is one, and `follow(coef, intercept, rest, done)`.
 
-    `done` takes each solution when it is there. What is done is taken as it is, so X and y must be
-    those it was done for: the gradient of the null model tells them.
+    `part` is what is fitted and where it starts. `done` takes each solution when it is there. What
+    is done is taken as it is, so X and y must be those it was done for: the gradient of the null
+    model tells them.
     """
-    x, c = part.x, part.c
-    fits: list[Solution] = []
-    found = None if kept is None else kept.load()
-    g = None if kept is None else np.asarray(part.problem.null_gradient, np.float64)
-    if kept is not None and found is not None and g is not None:
+    if kept is None:
+        path = PathResult.empty(lams)
+        follow(part.x, part.c, lams, path.append)
+        return path
+    g, found = np.asarray(part.problem.null_gradient, np.float64), kept.load()
+    path, x, c = PathResult.empty(lams), part.x, part.c
+    if found is not None:
         single = found["coefs"].dtype == np.float32
         if not _alike(found.pop("null_gradient"), g, float(lams[-1]), 1e-4 if single else 1e-6):
             raise kept.foreign()
-        rows = found.pop("certificate_rows")
-        certificates = [
-            Certificate("gap" if gap else "distance", *at) for *at, gap in rows.tolist()
-        ]
-        path = PathResult(lams[: len(rows)], certificates=certificates, **found)
-        fits = [replace(path.at(k), passes=int(path.passes[k])) for k in range(len(rows))]
-        x, c = fits[-1].coef, fits[-1].intercept
+        rows = found.pop("certificate_rows").tolist()
+        certificates = [Certificate("gap" if gap else "distance", *at) for *at, gap in rows]
+        before = PathResult(lams[: len(rows)], certificates=certificates, **found)
+        for k in range(len(rows)):
+            path.append(replace(before.at(k), passes=int(before.passes[k])))
+        x, c = before.coefs[..., -1], before.intercepts.T[-1]
 
     def done(fit: Solution) -> None:
-        fits.append(replace(fit, coef=fit.coef.copy()))  # the fit goes on in the same array
-        if kept is not None:
-            arrays = vars(PathResult.of(lams[: len(fits)], fits))
-            del arrays["alphas"]
-            rows = [(at.value, at.tolerance, at.kind == "gap") for at in arrays.pop("certificates")]
-            kept.save(certificate_rows=np.array(rows), null_gradient=g, **arrays)
+        path.append(fit)
+        rows = [(at.value, at.tolerance, at.kind == "gap") for at in path.certificates]
+        names = "coefs", "intercepts", "objectives", "passes"
+        arrays = {name: getattr(path, name)[..., : len(rows)] for name in names}
+        kept.save(certificate_rows=np.array(rows), null_gradient=g, **arrays)
 
-    if len(fits) < lams.size:
-        follow(x, c, lams[len(fits) :], done)
-    return PathResult.of(lams, fits)
+    if len(path.certificates) < lams.size:
+        follow(x, c, lams[len(path.certificates) :], done)
+    return path
 
 
 def _alike(one: Array, other: Array, lam: float, rounding: float) -> bool:

@@ -16,9 +16,7 @@ from cyclade.linear.losses import Loss
 from cyclade.linear.penalties import is_separable
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.results import Certificate, PathResult, Solution, resumed
-from cyclade.linear.starts import Start
-from cyclade.linear.starts.continuation import easier, softer
-from cyclade.linear.starts.minima import Companion, Engine, Hops
+from cyclade.linear.starts import Companion, Engine, find_start, softer
 from cyclade.linear.state import moved
 from cyclade.linear.tuning import Tuning as EngineTuning
 from cyclade.linear.working_set import Report
@@ -30,7 +28,14 @@ from cyclade.tables.table import CheckedRows, TableProblem
 from cyclade.tables.tuning import Tuning
 
 Array = NDArray[Any]
-IN_CHUNKS = Engine(rebase, improve, minimise)
+
+
+def is_convex(table: Any, state: Any) -> bool:
+    """Whether F is: a stage costs passes, and one solution is all there is."""
+    return bool(table.loss.convex and table.penalty.convex)
+
+
+IN_CHUNKS = Engine(rebase, improve, minimise, is_convex)
 
 
 class FitInChunks(NamedTuple):
@@ -139,7 +144,7 @@ def refuse_sorted(bound: Any) -> Any:
 def approach(
     table: TableProblem, x: Array, c: Any, cold: bool, tol: float, max_passes: int, report: Report
 ) -> TableState:
-    """A start: through easier losses where the loss is narrow, or as in memory (`starts/`)."""
+    """A start: through easier losses where the loss is narrow, or as in memory (`starts.py`)."""
     tuning, penalty = table.tuning, table.penalty.penalty
     if cold:
         some = table.seen.some
@@ -151,28 +156,8 @@ def approach(
             state = begin(wider, x, c)
             minimise(wider, state, max(tol, 1e-3), max_passes // 2, report)
             x, c = state.x, state.measured.c
-    start: Start = Stages()
-    if not penalty.convex:
-        start = Hops(start, IN_CHUNKS)
-    found: TableState = start.advance(table, begin(table, x, c), max_passes)
+    found: TableState = find_start(table, begin(table, x, c), max_passes, IN_CHUNKS)
     return found
-
-
-class Stages:
-    """From x = 0 down in λ, with one working set at each stage; then the penalty is bent."""
-
-    def advance(self, table: TableProblem, state: TableState, max_passes: int) -> TableState:
-        """Bring a state at x = 0 near the solution; any other is left alone."""
-        penalty, convex, easy = table.penalty.penalty, table.penalty.convex, table.loss.convex
-        if not table.penalty.is_scalar or state.x.any() or (easy and convex):
-            return state
-        for at, lam, far in easier(penalty, convex, easy, state.measured.g, table.tuning):
-            stage = table.at(at)
-            rebase(stage, state)
-            if state.passes < max_passes:
-                improve(stage, state, far * lam, lam, max_passes)
-        rebase(table, state)
-        return state
 
 
 def as_returned(

@@ -1,4 +1,4 @@
-"""Passes over the rows: squared, logistic and multinomial losses at z; curvatures of any loss.
+"""Passes over the rows: squared, logistic and multinomial losses at z.
 
 Exponentials and logarithms come from NumPy, whose functions are vector instructions; what is left
 is arithmetic, which a compiled loop does in one pass. Of the multinomial loss p_i are the class
@@ -46,14 +46,6 @@ def passage(
         margins += s[i] * a * m
         entropy -= s[i] * a * (log[i] + max(m, 0.0))
     return value, mass, margins, entropy
-
-
-@compiled
-def secants(z: Any, u: Any, z0: Any, u0: Any, second: Any, far: float, out: Any) -> None:
-    """out = (u − u0) / (z − z0), the mean of φ'' between; φ'' itself where z has hardly moved."""
-    for i in range(z.shape[0]):
-        d = z[i] - z0[i]
-        out[i] = (u[i] - u0[i]) / d if abs(d) > far else second[i]
 
 
 @compiled

@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 from cyclade.linear import limits, numerics, threads
 from cyclade.linear.checks import plain
 from cyclade.linear.kernels.curved_path import Found, Limits, Rows, fit, largest_lam, stages
-from cyclade.linear.kernels.forecast import forecast
 from cyclade.linear.kernels.gram_path import bounds, centre_targets, curvatures, path, residuals
 from cyclade.linear.kernels.products import add_products, centre_products, room, spread_means
 from cyclade.linear.problem import Problem
@@ -37,7 +36,6 @@ from cyclade.linear.results import Certificate, PathResult
 from cyclade.linear.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
-SINGLE = float(np.finfo(np.float32).eps)  # with a tighter tolerance products are in float64
 
 
 def solve(
@@ -48,8 +46,10 @@ def solve(
     The first starts from (x, c). The penalty of the problem is taken at each λ in turn. None where
     another way is cheaper, or one of them is not certified.
     """
-    if not suits(problem, lams.size, tol):
+    if not suits(problem, lams.size):
         return None
+    x = np.array(x, np.float64)
+    problem.penalty.project(x)
     if problem.loss.quadratic:
         found = solve_squares(problem, x, lams, tol, max_passes)
     else:
@@ -59,95 +59,40 @@ def solve(
     return found
 
 
-def suits(problem: Problem, fits: int, tol: float) -> bool:
-    """Whether products of all columns are possible, and cheaper than that many fits to `tol`."""
-    penalty = problem.penalty
-    if not (problem.loss.convex and problem.design.is_dense and problem.offset.ndim == 1):
+def suits(problem: Problem, fits: int) -> bool:
+    """Whether products of all columns are possible, and cheaper than that many fits.
+
+    Working sets cost the calls of a fit, some of them again for each λ of a path, and passes. An X
+    by rows is copied by columns for them. Where cycles mount up they form products of their columns
+    themselves.
+    """
+    penalty, design, cost = problem.penalty, problem.design, problem.tuning.cost
+    if not (problem.loss.convex and design.is_dense and problem.offset.ndim == 1):
         return False
     if not (penalty.is_scalar and penalty.shipped and penalty.convex and penalty.has_dual):
         return False
-    design, tuning = problem.design, problem.tuning
-    price = tuning.cost.product * design.entries * min(design.n, design.p)
+    price = cost.product * design.entries * min(design.n, design.p)
     if not problem.loss.quadratic:
         known = problem.code is not None and design.dtype == np.float64
-        return known and price <= (2.0 if fits > 1 else 0.5) * tuning.cost.calls
+        return known and price <= (2.0 if fits > 1 else 0.5) * cost.calls
     if design.precompute is False or design.n < design.p:
         return False
-    if price <= tuning.cost.calls or not isinstance(design.precompute, str):  # asked for, or given
+    if not isinstance(design.precompute, str):  # asked for, or given
         return True
-    if design.p > tuning.few_columns:
-        return False
-    if tol < SINGLE or design.n < 2 * design.p:
-        price *= 2.0  # float64
-    return price <= price_of_cycles(problem, fits)
-
-
-def price_of_cycles(problem: Problem, fits: int) -> float:
-    """About what working sets will cost, in entries of X; of a path calls and passes for each λ.
-
-    A single fit checks all columns and cycles on some: how often and on how many tells a rough fit
-    of a few rows, at a λ as far above the noise of these as λ is above that of all.
-    """
-    design, tuning, cost, s = problem.design, problem.tuning, problem.tuning.cost, problem.s
-    if fits > 1:
-        return cost.calls * (1 + fits / tuning.burst) + fits * design.entries
-    X, y, n = design.X, targets(problem), design.n  # type: ignore[attr-defined]
-    run = max(min(n // 8, tuning.sample) // 8, 1)
-    A, u, w = np.empty((design.p, 8 * run)), np.empty(8 * run), np.empty(8 * run)
-    for k, first in enumerate(np.linspace(0, n - run, 8).astype(np.int64).tolist()):
-        at, there = slice(first, first + run), slice(k * run, (k + 1) * run)
-        A[:, there], u[there], w[there] = X[at].T, y[at], s[at]
-    w /= max(float(w.sum()), numerics.TINY)
-    kind, unit = problem.penalty.parameters[0], problem.penalty.penalty.unit
-    lam = float(problem.penalty.penalty.lam) * math.sqrt(n / w.size)
-    with np.errstate(over="ignore", invalid="ignore"):  # then the fit will say so
-        columns, ratio, alike = forecast(A, u, w, kind, unit, lam)
-    harder = math.log(ratio * math.sqrt(n / w.size)) * math.log(alike)
-    passes = tuning.checks * (1.0 + 0.5 * harder) + 2.0 * cost.gathered * (not design.by_columns)
-    cycles = tuning.burst * math.log(1.0 / tuning.model_precision)
-    # On products cycles read columns of p entries.
-    return cost.calls + passes * design.entries + 2.0 * cycles * (n - design.p) * columns
+    tuning = problem.tuning
+    passes = max(tuning.checks, fits) + 2.0 * cost.gathered * (not design.by_columns)
+    return price <= cost.calls * (1 + fits / tuning.burst) + passes * design.entries
 
 
 def solve_squares(
     problem: Problem, x: Array, lams: Array, tol: float, max_passes: int
 ) -> PathResult | None:
-    """Least squares, on products in float32 unless `tol` is tight or the table small.
-
-    What these say of the last solution is compared with X. If it is not good enough, products are
-    formed again in float64. With few rows more than columns rounding of float32 would count.
-    """
-    penalty, tuning = problem.penalty, problem.tuning
-    x = np.array(x, np.float64)
-    penalty.project(x)
-    start = x.copy()
-    n, p, asked = problem.design.n, problem.design.p, problem.design.precompute
-    many = n >= 2 * p and tuning.cost.product * n * p * p > tuning.cost.calls
-    if lams.size > 1:
-        many = not measured_on_rows(problem, lams.size)
-    if many and tol >= SINGLE and np.ndim(asked) < 2:
-        found = solve_on(moments_of(problem, np.float32), problem, x, lams, tol, max_passes)
-        if found is not None:
-            return found
-        if not np.isfinite(x).all():
-            x[:] = start
-    return solve_on(moments_of(problem), problem, x, lams, tol, max_passes)
-
-
-def solve_on(
-    moments: Moments, problem: Problem, x: Array, lams: Array, tol: float, max_passes: int
-) -> PathResult | None:
-    """The same with given moments; x is moved to the last solution."""
-    penalty = problem.penalty
+    """Least squares; x is moved to the last solution."""
+    moments = moments_of(problem)
     if not moments.finite:
         return None
-    if lams.size == 1 and x.any():
-        there = x[None].copy(), np.zeros(1, np.int64)
-        known = certified(penalty, moments, lams, *there, tol, problem)
-        if known is not None:
-            return known
-    coefs, passes = follow(penalty, moments, x, lams, tol, max_passes)
-    return certified(penalty, moments, lams, coefs, passes, tol, problem)
+    coefs, passes = follow(problem.penalty, moments, x, lams, tol, max_passes)
+    return certified(problem.penalty, moments, lams, coefs, passes, tol, problem)
 
 
 def follow(
@@ -162,19 +107,18 @@ def follow(
     at = (moments.G, moments.q - moments.G @ x, x, moments.L), (kind, unit)
     if lams.size > 1:
         return followed(at, lams, 0.25 * tol, max_passes)
-    step, near = moments.tuning.lam_step, moments.tuning.forcing
-    above = np.empty(0)
+    tuning, passes, goal = moments.tuning, 0, 0.5 * tol * moments.null
     if not x.any():
-        above = stages(largest_lam(kind, unit, moments.q), float(lams[0]), step)
-    passes = int(followed(at, above, near, max_passes)[1].sum())
-    goal = 0.5 * tol * moments.null
+        above = stages(largest_lam(kind, unit, moments.q), float(lams[0]), tuning.lam_step)
+        passes = int(followed(at, above, tuning.forcing, max_passes)[1].sum())
+    coefs, near = x[None].copy(), np.inf
     while True:
-        coefs, made = followed(at, lams, near, max_passes - passes)
-        passes += int(made[0])
         gap = float(judged(penalty, lams, coefs, moments.residuals(coefs))[1][0])
         if not gap > goal or near <= 0.25 * tol or passes >= max_passes:
             return coefs, np.array([passes])
-        near = max(near * min(0.5 * goal / gap, 0.1), 0.25 * tol)
+        near = min(tuning.forcing, max(near * min(0.5 * goal / gap, 0.1), 0.25 * tol))
+        coefs, made = followed(at, lams, near, max_passes - passes)
+        passes += int(made[0])
 
 
 def followed(at: tuple[Any, Any], lams: Array, tol: float, max_passes: int) -> tuple[Array, Array]:
@@ -188,30 +132,25 @@ def certified(
     penalty: Any, moments: Moments, lams: Array, coefs: Array, passes: Array, tol: float,
     problem: Problem | None,
 ) -> PathResult | None:  # fmt: skip
-    """The fits with their certificates, if all of those hold; measured on X if there is a problem.
+    """The fits, rounded as X is, with their certificates, if all of those hold.
 
-    Where that would cost more than the products did, only the last is; what it differs by from the
-    gap on the products is added to all others, more of it where x is larger.
+    With a problem they are measured on X, or only the last is, where all would cost more than the
+    products did. What the last differs by from the gap on the products is then added to all others,
+    more of it where x is larger: errors of G, relative to the norms of columns, count in xᵀGx.
     """
-    every = problem is not None and measured_on_rows(problem, lams.size)
-    at = on_rows(problem, moments, coefs) if problem and every else moments.residuals(coefs)
+    if problem:
+        coefs = coefs.astype(problem.design.given, copy=False).astype(np.float64, copy=False)
+    at = moments.residuals(coefs)
     objectives, gaps = judged(penalty, lams, coefs, at)
-    intercepts = at.intercepts
-    if problem and not every:
-        at = on_rows(problem, moments, coefs[-1:])
-        F, gap = judged(penalty, lams[-1:], coefs[-1:], at)
-        # Errors of G, relative to the norms of columns, count in xᵀGx: the larger x, the more.
+    if problem:
+        first = 0 if measured_on_rows(problem, lams.size) else lams.size - 1
+        there = on_rows(problem, moments, coefs[first:])
+        F, gap = judged(penalty, lams[first:], coefs[first:], there)
         size = np.abs(coefs) @ np.sqrt(np.maximum(moments.G.diagonal(), 0.0))
         worse = np.maximum(size / max(float(size[-1]), numerics.TINY), 1.0) ** 2
-        gaps += worse * (abs(gap[0] - gaps[-1]) + abs(F[0] - objectives[-1]))
-        objectives[-1:], gaps[-1:], intercepts[-1:] = F, gap, at.intercepts
-    if problem and problem.design.given != np.float64:  # of what is returned; dual points stay
-        before = judged(penalty, lams, coefs, moments.residuals(coefs))[0]
-        coefs = coefs.astype(problem.design.given).astype(np.float64)
-        rise = judged(penalty, lams, coefs, moments.residuals(coefs))[0] - before
-        objectives, gaps = objectives + rise, np.maximum(gaps + rise, 0.0)
-        intercepts = moments.intercepts(coefs)
-    return accepted(lams, coefs, intercepts, objectives, passes, gaps, tol * moments.null)
+        gaps += worse * (abs(gap[-1] - gaps[-1]) + abs(F[-1] - objectives[-1]))
+        objectives[first:], gaps[first:], at.intercepts[first:] = F, gap, there.intercepts
+    return accepted(lams, coefs, at.intercepts, objectives, passes, gaps, tol * moments.null)
 
 
 def accepted(
@@ -267,8 +206,6 @@ def solve_curved(
     if problem.fit_intercept and not abs(slope) <= numerics.SOLVED * size:  # it has no minimum
         return None
     shape = penalty.parameters[0], penalty.penalty.unit
-    x = np.array(x, np.float64)
-    penalty.project(x)
     above = np.empty(0)
     if not x.any():
         c = null.c
@@ -365,40 +302,43 @@ class Moments:
         )  # fmt: skip
 
 
-def moments_of(problem: Problem, dtype: Any = np.float64) -> Moments:
-    """Of all rows, from products in `dtype` or from those that were given."""
-    X, s, tuning = problem.design.X, problem.s, problem.tuning  # type: ignore[attr-defined]
+def moments_of(problem: Problem) -> Moments:
+    """Of all rows, from their products or from those that were given."""
+    design, s, tuning = problem.design, problem.s, problem.tuning
+    X, y, given = design.X, targets(problem), design.precompute  # type: ignore[attr-defined]
+    if not isinstance(given, np.ndarray):
+        return moments_of_part(X, y, s, problem.fit_intercept, tuning)
     sy, centred = np.empty(s.size), problem.fit_intercept
-    target_mean, square = centre_targets(targets(problem), s, centred, sy)
-    given = problem.design.precompute
-    if isinstance(given, np.ndarray):
-        with np.errstate(over="ignore", invalid="ignore"):
-            means = column_sums(X, s, tuning) if centred else np.zeros(X.shape[1])
-            G, q = given_products(given, X, s, means), column_sums(X, sy, tuning)
-    else:
-        G, q, means = products(X, sy, s, centred, tuning, dtype)
+    target_mean, square = centre_targets(y, s, centred, sy)
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = design.correlate(s).astype(np.float64) if centred else np.zeros(X.shape[1])
+        G, q = given_products(given, X, s, means), design.correlate(sy).astype(np.float64)
     return Moments(G, q, square, means, target_mean, tuning)
 
 
 def moments_of_rows(problem: Problem, rows: Array) -> Moments | None:
     """Of some rows, read a few at a time; None if their weights are zero."""
     X, s, y = problem.design.X, problem.s, targets(problem)  # type: ignore[attr-defined]
-    p, found = X.shape[1], None
-    chunk = max(problem.tuning.cache // p, 64)
+    found = None
+    chunk = max(problem.tuning.cache // X.shape[1], 64)
     for first in range(0, rows.size, chunk):
         at = rows[first : first + chunk]
-        neighbours = at[-1] - at[0] == at.size - 1 and bool((np.diff(at) == 1).all())
-        some: Any = slice(at[0], at[-1] + 1) if neighbours else at
-        mass = float(s[some].sum())
+        mass = float(s[at].sum())
         if mass > 0.0:
-            w, A, t = s[some] / mass, X[some].astype(np.float64), y[some]
-            means, mean = (w @ A, float(w @ t)) if problem.fit_intercept else (np.zeros(p), 0.0)
-            root = np.sqrt(w)
-            A = (A - means) * root[:, None]
-            t = (t - mean) * root
-            part = Moments(A.T @ A, t @ A, float(t @ t), means, mean, problem.tuning, mass)
+            w = s[at] / mass
+            part = moments_of_part(X[at], y[at], w, problem.fit_intercept, problem.tuning, mass)
             found = part if found is None else found.joined(part)
     return found
+
+
+def moments_of_part(
+    X: Array, y: Array, s: Array, centred: bool, tuning: Tuning, mass: float = 1.0
+) -> Moments:
+    """Of these rows, whose weights s sum to one."""
+    sy = np.empty(s.size)
+    target_mean, square = centre_targets(y, s, centred, sy)
+    G, q, means = products(X, sy, s, centred, tuning)
+    return Moments(G, q, square, means, target_mean, tuning, mass)
 
 
 def targets(problem: Problem) -> Array:
@@ -407,13 +347,12 @@ def targets(problem: Problem) -> Array:
 
 
 def products(
-    X: Array, sy: Array, s: Array, centred: bool, tuning: Tuning = DEFAULT, dtype: Any = np.float64
+    X: Array, sy: Array, s: Array, centred: bool, tuning: Tuning = DEFAULT
 ) -> tuple[Array, Array, Array]:
     """G = Σ_i s_i (a_i − ā)(a_i − ā)ᵀ, q = Σ_i s_i y_i (a_i − ā), and ā, in one reading of X.
 
-    ā is zero unless `centred`, and then Σ_i s_i y_i must be zero. Products are formed in `dtype`,
-    of a few rows at a time about a point near their mean, and added up in float64; all other sums
-    are in float64.
+    ā is zero unless `centred`, and then Σ_i s_i y_i must be zero. Products are formed of a few rows
+    at a time about a point near their mean, and added up.
     """
     p = X.shape[1]
     centres = np.zeros(p)
@@ -423,7 +362,7 @@ def products(
 
     def summed(rank: int) -> Array:
         sums = np.zeros((p + 2, p))
-        add_products(X.T, rank, ranks, centres, s, sy, room(p, dtype), sums)
+        add_products(X.T, rank, ranks, centres, s, sy, room(p, np.float64), sums)
         return sums
 
     found, *others = threads.together(summed, ranks)
@@ -457,16 +396,3 @@ def given_products(given: Array, X: Array, s: Array, means: Array) -> Array:
         "its centred columns (with sample_weight, X.T @ diag(w) @ X for weights that sum to the "
         "number of rows)"
     )
-
-
-def column_sums(X: Array, v: Array, tuning: Tuning = DEFAULT) -> Array:
-    """Xᵀv in float64, whatever X is, without a copy of all of it."""
-    p = X.shape[1]
-    if X.dtype == np.float64:
-        out, ranks = np.empty(p), threads.number(X.size, tuning)
-        threads.split(lambda some: np.matmul(v, X[:, some], out=out[some]), p, ranks)
-        return out
-    rows, out = max(tuning.cache // p, 64), np.zeros(p)
-    for first in range(0, len(X), rows):
-        out += v[first : first + rows] @ X[first : first + rows].astype(np.float64)
-    return out
