@@ -32,7 +32,7 @@ import numpy as np
 from counts import record
 
 from cyclade import L1, minimize
-from cyclade.files.arrays import Kept
+from cyclade.files.checkpoint import Kept
 from cyclade.linear import Solution, solve
 
 INTERRUPTED, FIT = 130, "a Dask fit"

@@ -35,7 +35,7 @@ from counts import record
 
 import cyclade.files.checkpoint
 from cyclade import L1, minimize
-from cyclade.files.arrays import Kept
+from cyclade.files.checkpoint import Kept
 from cyclade.files.errors import UserError
 
 FAULTS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "SIGKILL": 0}

@@ -69,7 +69,7 @@ def test_faults_at_file_operations() -> None:
 def test_the_script_sees_what_is_lost() -> None:
     """Checkpoints that are written in their place do not pass."""
     done = operations(
-        "import os, sys, operations, cyclade.files.arrays as arrays\n"
+        "import os, sys, operations, cyclade.files.checkpoint as arrays\n"
         "def write(path, content, *, keep=None):\n"
         "    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)\n"
         "    os.write(handle, content)\n"

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from cyclade.files import disk
-from cyclade.files.arrays import Kept
+from cyclade.files.checkpoint import Kept
 from cyclade.files.disk import (
     as_json,
     as_toml,

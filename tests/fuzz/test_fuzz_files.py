@@ -30,10 +30,9 @@ from cyclade.experiments.plans import PAPER, Settings
 from cyclade.experiments.report.files import read_plan, read_searches, read_timing
 from cyclade.experiments.reproduce import _check_folder
 from cyclade.files import objects, sealed
-from cyclade.files.arrays import Kept
-from cyclade.files.disk import as_json, as_toml, write, write_json
+from cyclade.files.checkpoint import Kept
+from cyclade.files.disk import as_json, as_toml, is_plain, write, write_json
 from cyclade.files.errors import UserError, printable
-from cyclade.files.names import is_plain
 
 fuzzed = settings(
     max_examples=settings.default.max_examples // 2,

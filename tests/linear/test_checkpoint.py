@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cyclade.files.arrays import Kept
+from cyclade.files.checkpoint import Kept
 from cyclade.linear import LassoCV, RowChunks, path, solve
 from cyclade.linear.losses import Loss
 
@@ -157,7 +157,7 @@ def test_a_folder_is_left_where_it_is(tmp_path):
 
 def test_a_checkpoint_of_another_version_is_refused(tmp_path, monkeypatch):
     with monkeypatch.context() as older:
-        older.setattr("cyclade.files.arrays.FORMAT", 1)
+        older.setattr("cyclade.files.checkpoint.FORMAT", 1)
         path(X, Y, n_alphas=3, checkpoint=tmp_path / "path")
     with pytest.raises(ValueError, match="or to another version; name another file"):
         path(X, Y, n_alphas=3, checkpoint=tmp_path / "path")

@@ -26,8 +26,7 @@ from cyclade.experiments import folder as run_folders
 from cyclade.experiments.config import RunConfig
 from cyclade.experiments.errors import ConfigError, FolderError
 from cyclade.experiments.folder import ABOUT, CONFIG, DONE, HISTORY, RunResult, starts_in
-from cyclade.files.disk import as_json, digest, read, read_text, write
-from cyclade.files.names import inside, is_plain
+from cyclade.files.disk import as_json, digest, inside, is_plain, read, read_text, write
 
 RUNS, HISTORIES = "runs.jsonl", "histories.csv"
 TUNE = "tune"

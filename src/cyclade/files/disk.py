@@ -40,6 +40,9 @@ TEXT = 2**28
 DEPTH = 64
 """The most that lists and objects may lie within each other."""
 
+_DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d|conin\$|conout\$)", re.IGNORECASE)
+_MOST_BYTES = 255  # of one part of a path, on all common file systems
+
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -234,7 +237,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def as_json(text: str | bytes) -> Any:
     """What a JSON text says; ValueError if it is none, or too deep."""
-    return _shallow(json.loads, text)
+    return _parsed(json.loads, text)
 
 
 def as_toml(text: str) -> dict[str, Any]:
@@ -243,22 +246,50 @@ def as_toml(text: str) -> dict[str, Any]:
         toml: Any = import_module("tomllib")
     except ImportError:  # Python 3.10
         toml = import_module("tomli")
-    found: dict[str, Any] = _shallow(toml.loads, text)
+    found: dict[str, Any] = _parsed(toml.loads, text)
     return found
 
 
-def _shallow(loads: Callable[[Any], Any], text: str | bytes) -> Any:
+def _parsed(loads: Callable[[Any], Any], text: str | bytes) -> Any:
     """What `loads` reads, if nothing in it lies too deep for code that follows it down."""
     with suppress(RecursionError):
         found = loads(text)
-        level = [found]
-        for _ in range(DEPTH):
-            level = [
-                below
-                for one in level
-                if isinstance(one, dict | list)
-                for below in (one.values() if isinstance(one, dict) else one)
-            ]
-            if not level:
-                return found
+        if _is_shallow(found, DEPTH):
+            return found
     raise ValueError(f"lists and objects lie more than {DEPTH} deep")
+
+
+def _is_shallow(value: Any, most: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return most > 0 and all(_is_shallow(below, most - 1) for below in inner)
+
+
+# ---------------------------------------------------------------------------------------- names
+
+
+def is_plain(name: str) -> bool:
+    r"""Whether a name can be a folder below another one, on every system.
+
+    >>> is_plain("runs/mnist-SCCD-lr0.1"), is_plain("../x"), is_plain("/x"), is_plain("x\ny")
+    (True, False, False, False)
+    """
+    return all(map(_is_plain_part, name.split("/")))
+
+
+def _is_plain_part(part: str) -> bool:
+    return (
+        0 < len(part.encode(errors="replace")) <= _MOST_BYTES
+        and part.isprintable()  # no line ends, no escape sequences
+        and part[0] not in " ."  # ".." and hidden files: locks, temporary files
+        and part[-1] not in " ."
+        and not set(part) & set('\\:*?"<>|')
+        and not _DEVICES.fullmatch(part.partition(".")[0].rstrip())
+    )
+
+
+def inside(folder: Path, name: str) -> Path:
+    """The path of `name` in `folder`; ValueError if a link on the way leads out of it."""
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise ValueError(f"{path} leads out of {folder}")
+    return path

@@ -101,10 +101,13 @@ class _Unpickler(pickle.Unpickler):
         if what == "generator":
             return _generator(*rest)
         if said not in self._made:
-            array = self._arrays[rest[-1]]
-            self._made[said] = array if what == "numpy" else _tensor(rest[0], array)
-            if what == "numpy" and rest[0]:
-                self._made[said] = array[()]
+            how, array = rest[0], self._arrays[rest[-1]]
+            if what == "torch":
+                import torch
+
+                self._made[said] = torch.from_numpy(array.copy()).to(how)
+            else:
+                self._made[said] = array[()] if how else array
         return self._made[said]
 
 
@@ -136,20 +139,9 @@ def _generator(name: str, state: dict[str, Any], spawned: tuple[Any, ...]) -> np
     return np.random.Generator(bits)
 
 
-def _tensor(device: str, array: Any) -> Any:
-    import torch
-
-    return torch.from_numpy(array.copy()).to(device)
-
-
-Array = NDArray[Any]
-
-
 def fingerprint(*parts: Any) -> str:
     """The SHA-256 of numbers, texts and arrays: which run a checkpoint belongs to.
 
-    >>> fingerprint(1, np.zeros(2)) == fingerprint(1, np.zeros(2))
-    True
     >>> fingerprint(1, np.zeros(2)) == fingerprint(1, np.ones(2))
     False
     """
@@ -163,7 +155,7 @@ def fingerprint(*parts: Any) -> str:
     return found.hexdigest()
 
 
-def rounded(values: Any) -> Array:
+def rounded(values: Any) -> NDArray[Any]:
     """Eight digits of numbers of a run: sums made in another order differ in the last ones alone.
 
     >>> rounded([0.1 + 0.2, 1e-20]).tolist() == rounded([0.3, 1e-20]).tolist()

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade._checks import non_negative, whole_number
-from cyclade.files.arrays import Kept
+from cyclade.files.checkpoint import Kept
 from cyclade.files.objects import described, fingerprint, rounded
 from cyclade.linear import distributions as distributions  # `losses.get` knows their names
 from cyclade.linear import losses, penalties

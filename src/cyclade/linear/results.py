@@ -1,7 +1,7 @@
 """What fits and paths return: certificates, solutions, how those of outputs join, checkpoints.
 
 A path or a fit of a table that was killed at any moment goes on from its last checkpoint;
-`cyclade.files.arrays` writes and reads the files.
+`cyclade.files.checkpoint` writes and reads the files.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.files.arrays import Kept
+from cyclade.files.checkpoint import Kept
 
 Array = NDArray[Any]
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.files.arrays import Kept
+from cyclade.files.checkpoint import Kept
 from cyclade.files.objects import described, fingerprint, rounded
 from cyclade.linear.checks import as_starts
 from cyclade.linear.losses import Loss
