@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from small_nets import LR, Both, batch, close, literal_cycle, net, values, written
 from torch import Tensor, nn
 
-from cyclade.optim import SCCD, SGD, VROCCD, CrossEntropy, CutWarning
+from cyclade.optim import SCCD, VROCCD, CutWarning
 
 
 def listed() -> nn.Module:
@@ -442,23 +442,3 @@ def test_a_wrong_call_raises_what_the_model_raises() -> None:
         SCCD(net(6, 8, 3), F.cross_entropy, lr=LR).step(
             torch.ones(2, 5).double(), torch.tensor([0, 1])
         )
-
-
-def test_a_slope_belongs_to_its_value() -> None:
-    class Smoothed(CrossEntropy):
-        def __call__(self, output: Tensor, target: Tensor) -> Tensor:
-            return F.cross_entropy(output, target, label_smoothing=0.3)
-
-    class Wrong(CrossEntropy):
-        def slope(self, target: Tensor, output: Tensor) -> Any:
-            right = super().slope(target, output)
-            return lambda z: 2 * right(z)
-
-    both, (x, y) = Both(lambda: net(6, 8, 3), Smoothed()), batch(12)
-    both.loss = functools.partial(F.cross_entropy, label_smoothing=0.3)
-    both.step(x, y)
-    both.same()
-    assert CrossEntropy().slope is not None
-    assert SGD(net(6, 8, 3), CrossEntropy(), lr=LR).net.slope is not None
-    with pytest.warns(CutWarning, match="another gradient"):
-        SCCD(net(6, 8, 3), Wrong(), lr=LR).step(x, y)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from small_nets import close, net
 from torch import Tensor, nn
 
-from cyclade.optim import SCCD
+from cyclade.optim import SCCD, CrossEntropy
 
 
 def data() -> tuple[Tensor, Tensor]:
@@ -58,3 +58,15 @@ def test_other_losses_ask_for_the_weights() -> None:
             SCCD(net(), loss, lr=0.1).step(parts, weights=weights)
     with pytest.raises(ValueError, match="no label of this batch counts"):
         SCCD(net(), F.cross_entropy, lr=0.1).step([(x[:1], y[:1]), (x[1:3], y[1:3])])
+
+
+def test_our_cross_entropy_ignores_no_label() -> None:
+    loss, z = CrossEntropy(), torch.randn(4, 3)
+    labels = torch.tensor([0, 1, 2, 0])
+    assert torch.equal(loss(z, labels), F.cross_entropy(z, labels))
+    with pytest.raises(ValueError, match="whole-number labels"):
+        loss(torch.zeros(2, 3), torch.zeros(2, 3))
+    with pytest.raises(ValueError, match="classes"):
+        loss(torch.zeros(3), torch.tensor(0))
+    with pytest.raises((IndexError, RuntimeError)):
+        loss(torch.zeros(2, 3), torch.tensor([0, -100]))

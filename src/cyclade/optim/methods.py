@@ -7,7 +7,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from cyclade.optim.cycle.schedule import LargeBatches
 from cyclade.optim.net import Loss
 from cyclade.optim.optimizer import CyclicOptimizer
 from cyclade.optim.page_sampler import page_sizes
@@ -134,9 +133,6 @@ class VROCCD(CyclicOptimizer):
     ) -> None:
         self.b, self.b_small = page_sizes(b, b_small)
         super().__init__(model, loss_fn, lr, **options)
-
-    def _refresh_rule(self) -> LargeBatches:
-        return LargeBatches(self.b, self.b_small)
 
 
 class PAGE(VROCCD):

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cyclade.optim.stages import Chain, Inputs
-from cyclade.optim.stages.structure import hooked
 
 Loss = Callable[..., Tensor]
-Slope = Callable[[Any, Tensor], Callable[[Tensor], Tensor]]
-"""(target, output) ↦ (output ↦ the derivative of the loss in it); see `losses.CrossEntropy`."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +53,9 @@ class Net:
     """The chain of stages with its parameters by name, cut into blocks."""
 
     def __init__(
-        self,
-        model: nn.Module,
-        loss_fn: Loss | None,
-        chain: Chain,
-        blocks: Sequence[Block],
-        slope: Slope | None = None,
+        self, model: nn.Module, loss_fn: Loss | None, chain: Chain, blocks: Sequence[Block]
     ) -> None:
-        self.model, self.loss_fn, self.chain, self.slope = model, loss_fn, chain, slope
+        self.model, self.loss_fn, self.chain = model, loss_fn, chain
         self.parameters = dict(model.named_parameters())
         self.whole_model = False  # differentiate the model itself, not its stages
         self.moving: tuple[str, ...] = ()  # frozen parameters that forward itself moves
@@ -73,10 +63,6 @@ class Net:
         self.arrange(blocks)
         # Detached views of the live parameters: they share storage, so they are always current.
         self.live = {name: p.detach() for name, p in self.parameters.items()}
-        self._one: Tensor | None = None
-        # What must not change, with the address and the shape in plain form: it is compared in
-        # every step.
-        self._tensors = list(self.parameters.values())
         self._as_built = self._looks()
 
     def arrange(self, blocks: Sequence[Block]) -> None:
@@ -96,6 +82,17 @@ class Net:
         """The parameters of block j."""
         return self._by_block[j]
 
+    def spread(self, j: int, values: Sequence[Any]) -> Tensor:
+        """One vector of block j, with a value for each of its parameters."""
+        return torch.cat(
+            [
+                torch.as_tensor(value, dtype=p.dtype, device=p.device).reshape(1).expand(p.numel())
+                if isinstance(value, Tensor)
+                else p.detach().new_full((p.numel(),), value)
+                for p, value in zip(self._by_block[j], values, strict=True)
+            ]
+        )
+
     def loss_of(self, output: Any, batch: Batch) -> Tensor:
         """The loss of the model's output (or the loss that the model returns itself)."""
         if self.loss_fn is not None:
@@ -111,31 +108,19 @@ class Net:
             raise ValueError(f"the loss must be a scalar tensor, got {got}{hint}")
         return loss.reshape(())
 
-    def one(self, loss: Tensor) -> Tensor:
-        """The 1 that backward passes start from, made once: autograd would fill one each time."""
-        if self._one is None or self._one.dtype != loss.dtype or self._one.device != loss.device:
-            self._one = torch.ones_like(loss)
-        return self._one
-
     def check_unchanged(self) -> None:
         """Refuse to go on when something happened to a parameter that cannot be followed."""
-        now = self._looks()
-        if now == self._as_built:
-            return
-        for name, here, before in zip(self.parameters, now, self._as_built, strict=True):
-            if here[:2] != before[:2]:
-                raise RuntimeError(
-                    f"the storage or shape of {name} changed (by .to(), a new .data, or pruning) "
-                    "after the optimizer was built: build it afterwards"
-                )
-            if here[2] != before[2]:
-                raise RuntimeError(
-                    f"{name} was frozen or unfrozen after the optimizer was built: build it "
-                    "afterwards"
-                )
+        for name, here, before in zip(self.parameters, self._looks(), self._as_built, strict=True):
+            if here != before:
+                what = (
+                    f"{name} was frozen or unfrozen" if here[:2] == before[:2]
+                    else f"the storage or shape of {name} changed (by .to(), a new .data, or "
+                    "pruning)"
+                )  # fmt: skip
+                raise RuntimeError(f"{what} after the optimizer was built: build it afterwards")
 
     def _looks(self) -> list[tuple[int, torch.Size, bool]]:
-        return [(p.data_ptr(), p.shape, p.requires_grad) for p in self._tensors]
+        return [(p.data_ptr(), p.shape, p.requires_grad) for p in self.parameters.values()]
 
     def check_registry(self) -> None:
         """Refuse to go on when the model has other parameters than it had."""
@@ -169,54 +154,6 @@ def own_loss(output: Any) -> Any:
         "loss_fn is None, so the model must return its loss: a scalar tensor, or a dict or object "
         f"with `loss`; got {type(output).__name__}"
     )
-
-
-def slope_of(loss_fn: Any) -> Any:
-    """The `slope` of a loss, if it belongs to its value.
-
-    A subclass that overrides the value but not the slope has none: it would be that of its parent.
-    PyTorch's cross-entropy, as a function or as a module with plain options, has `torch_slope`.
-    """
-    if loss_fn is F.cross_entropy:
-        return torch_slope
-    if type(loss_fn) is nn.CrossEntropyLoss:
-        plain = loss_fn.weight is None and loss_fn.reduction == "mean"
-        if not plain or loss_fn.label_smoothing or hooked(loss_fn):
-            return None
-        return partial(torch_slope, ignored=loss_fn.ignore_index)
-    if loss_fn is None or "slope" in getattr(loss_fn, "__dict__", {}):
-        return getattr(loss_fn, "slope", None)
-    for cls in type(loss_fn).__mro__:
-        if "slope" in vars(cls):
-            return loss_fn.slope
-        if "__call__" in vars(cls) or "forward" in vars(cls):
-            return None
-    return None
-
-
-def torch_slope(target: Tensor, output: Tensor, ignored: int = -100) -> Callable[[Tensor], Tensor]:
-    """The derivative of `F.cross_entropy` in the output, for labels or probabilities of classes.
-
-    With w_i = 1 / #(labels that are not ignored), and 0 for the ignored ones, it is
-    w_i (softmax(z_i)_c − [c = y_i]); for probabilities t_i, (softmax(z_i)_c Σ_c t_ic − t_ic) / n.
-    """
-    classes = 0 if output.dim() == 1 else 1
-    exact = torch.promote_types(output.dtype, torch.float32)  # as autocast has it
-    if target.is_floating_point():
-        n = output.numel() // output.shape[classes]
-        hot = target.to(exact) / -n
-        share = -hot.sum(classes, keepdim=True)
-    else:
-        labels = target.unsqueeze(classes)
-        counts = labels != ignored
-        share = counts / counts.sum(dtype=exact)
-        hot = torch.zeros_like(output, dtype=exact)
-        hot.scatter_(classes, labels.where(counts, 0), -share)
-
-    def at(z: Tensor) -> Tensor:
-        return torch.addcmul(hot, torch.softmax(z, classes, dtype=exact), share).to(z.dtype)
-
-    return at
 
 
 def flatten(tensors: Sequence[Tensor]) -> Tensor:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import threading
-import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -35,9 +32,9 @@ from cyclade.optim.batches import Count, as_inputs
 from cyclade.optim.blocks.costs import CostWarning
 from cyclade.optim.blocks.partitioning import Partitioning
 from cyclade.optim.cycle.prox import net_regularisers, no_decay_names
-from cyclade.optim.cycle.schedule import EveryBatch, LargeBatches, Turns
+from cyclade.optim.cycle.schedule import RefreshRule, Turns
 from cyclade.optim.cycle.sweep import exact_autocast
-from cyclade.optim.net import Batch, Block, Loss, Net, slope_of
+from cyclade.optim.net import Batch, Block, Loss, Net
 from cyclade.optim.options import GroupOptions
 from cyclade.optim.proof.routes import ProofReport, Routes
 from cyclade.optim.ranks.distributed import GlobalBatch, ranks_of
@@ -51,7 +48,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _DEAR = 3.0  # SGD steps; a cycle that costs more is warned about
-_ONLY_LARGE = 20  # batches; where none of so many was small, a recursive method warns
 
 
 class CyclicOptimizer(torch.optim.Optimizer):
@@ -134,7 +130,7 @@ class CyclicOptimizer(torch.optim.Optimizer):
             resident=self.visit_steps is not None,
         )  # fmt: skip
         chain, loss = self._routes.chain, torch.compile(loss_fn) if compile and loss_fn else loss_fn
-        self.net = Net(model, loss, chain, self.partitioning.placed(chain), slope_of(loss_fn))
+        self.net = Net(model, loss, chain, self.partitioning.placed(chain))
         turns = as_order(order, self.partitioning.m, [block.name for block in self.net.blocks])
         self.partitioning.order = turns
         self.net.weigh_losses = self._ranks.synchronised
@@ -158,14 +154,13 @@ class CyclicOptimizer(torch.optim.Optimizer):
         if capture:
             parameters, alone = self.net.parameters.values(), self._ranks.alone
             check_capture(self._turns, parameters, recursive=self.recursive, alone=alone)
-        self._rule = self._refresh_rule()
+        self.rule = RefreshRule(type(self).__name__, self.b, self.b_small)
         self._reg, self._capture = reg, capture
         self._no_decay = no_decay_names(no_decay, self.net)
         net_regularisers(reg, self.net)  # before the first batch, so that errors come at once
         self._curvature = (curvature_every, curvature_iterations)
         self._runner: CycleRunner | None = None
         self._warned: set[str] = set()
-        self.seconds: deque[float] = deque(maxlen=10)  # of the last steps, by the clock
         self._fed: list[tuple[Any, float | None]] = []  # micro-batches and weights for step()
         self._loss: Tensor | None = None  # of the last step
         if self._settled:
@@ -175,9 +170,6 @@ class CyclicOptimizer(torch.optim.Optimizer):
     def _settled(self) -> bool:
         """Whether the blocks can be chosen without a batch."""
         return self._routes.settled and self.partitioning.ready
-
-    def _refresh_rule(self) -> EveryBatch | LargeBatches:
-        return EveryBatch(type(self).__name__)
 
     # ------------------------------------------------------------------------------ the blocks
 
@@ -245,7 +237,7 @@ class CyclicOptimizer(torch.optim.Optimizer):
         self._routes.chosen = True
         self._runner = CycleRunner(
             net, GroupOptions(net, self.param_groups, self._no_decay), BlockState(net, self.state),
-            self._turns, self._rule, net_regularisers(self._reg, net),
+            self._turns, self.rule, net_regularisers(self._reg, net),
             curvature=self._curvature, ranks=self._ranks, capture=self._capture,
         )  # fmt: skip
 
@@ -302,12 +294,10 @@ class CyclicOptimizer(torch.optim.Optimizer):
             batch = self._global_batch(inputs, target, weights, refresh)
             if self._ranks.prove(lambda every: self._prove(batch.batches, every), batch):
                 self._take_proved()
-            again = self._rule.refreshes(batch.size, refresh)
-            begun = time.perf_counter()
+            again = self.rule.refreshes(batch.size, refresh)
             with self._drawing():
                 self._loss = self.runner.step(batch.batches, again)
-            self._count_batch(again, asked=refresh is not None)
-            self.seconds.append(time.perf_counter() - begun)
+            self.rule.count(again, asked=refresh is not None)
         return self._loss
 
     def _global_batch(
@@ -320,15 +310,11 @@ class CyclicOptimizer(torch.optim.Optimizer):
             rates=partial(rates_as_number, self.param_groups),
         )  # fmt: skip
 
-    def _drawing(self) -> Any:
-        """A context in which the model draws its random numbers, which are the process's own."""
-        drawing = self._ranks.drawing(self._seed, self.draws, self.net)
-        alone = threading.active_count() == 1  # other threads may train too
-        return drawing if alone else self._drawing_in_turn(drawing)
-
     @contextmanager
-    def _drawing_in_turn(self, drawing: Any) -> Iterator[None]:
-        with in_turn(alone=self.net.whole_model or self.net.chain.random), drawing:
+    def _drawing(self) -> Iterator[None]:
+        """A context in which the model draws its random numbers, which are the process's own."""
+        draws = self.net.whole_model or self.net.chain.random
+        with in_turn(alone=draws), self._ranks.drawing(self._seed, self.draws, self.net):
             yield
 
     @torch.no_grad()
@@ -376,12 +362,12 @@ class CyclicOptimizer(torch.optim.Optimizer):
                 "step(x, y) does the same for far less"
             )
         )
-        again = self._rule.refreshes(0, True if refresh is None else refresh)
+        again = self.rule.refreshes(0, True if refresh is None else refresh)
         rates = partial(rates_as_number, self.param_groups)
         self._ranks.check_closure(refresh, self.draws, rates)
         with exact_autocast(), self._drawing():
             self._loss = self.runner.step([], again, closure)
-        self._count_batch(again, asked=True)
+        self.rule.count(again, asked=True)
         return self._loss
 
     def prepare(self, batches: list[Batch]) -> None:
@@ -395,7 +381,6 @@ class CyclicOptimizer(torch.optim.Optimizer):
 
     def _prove(self, batches: list[Batch], every: bool = False, *, thorough: bool = False) -> bool:
         """Prove what is not proved yet (or `every` batch); whether there was anything."""
-        self.net.slope = slope_of(self._loss_fn)  # its options may have been changed
         return self._routes.prove(batches, self.draws, every=every, thorough=thorough)
 
     def _take_proved(self) -> None:
@@ -432,7 +417,7 @@ class CyclicOptimizer(torch.optim.Optimizer):
         held = {k: sorted(map(str, values)) for k, values in state["state"].items() if values}
         state["cyclade"] = {
             "method": self.name, "blocks": blocks, "held": held, **counters, **self._turns.state(),
-            **self._rule.state(),
+            **self.rule.state(),
         }  # fmt: skip
         return state
 
@@ -444,7 +429,7 @@ class CyclicOptimizer(torch.optim.Optimizer):
             group.setdefault("adagrad_norm", None)
         restore_dtypes(self, state_dict)
         self._turns.load(own)
-        self._rule.load(own)
+        self.rule.load(own)
         blocks = self.net.blocks  # where the state is from before the first batch
         if own["blocks"] is not None:
             blocks = self.partitioning.saved(self.net.chain, own["blocks"])
@@ -452,22 +437,6 @@ class CyclicOptimizer(torch.optim.Optimizer):
             return
         self._arrange(blocks)
         self.runner.load(own)
-
-    def _count_batch(self, again: bool, *, asked: bool) -> None:
-        """Count a refresh or a correction; warn where corrections do not come."""
-        rule = self._rule
-        if not isinstance(rule, LargeBatches):
-            return
-        rule.made[again] += 1
-        if rule.made == {True: _ONLY_LARGE, False: 0} and not asked and rule.b_small < rule.b:
-            warn_user(
-                UserWarning(
-                    f"each of the first {_ONLY_LARGE} batches had b = {rule.b} samples or more, so "
-                    f"that {self.name} refreshed its estimate in every step and reduced no "
-                    "variance: give the DataLoader batch_sampler=PageBatchSampler(len(dataset)). "
-                    "Where this is meant (p = 1), give step refresh=True"
-                )
-            )
 
     def _warn_once(self, warning: Warning) -> None:
         kind = type(warning).__name__

@@ -17,7 +17,7 @@ from cyclade.optim.capture.turn_graphs import TurnGraphs
 from cyclade.optim.cycle.closures import ClosureLoss, ModelReplay, ModelSweep
 from cyclade.optim.cycle.lags import OneCycleBehind, put_tape, tape_of
 from cyclade.optim.cycle.prox import NetProx
-from cyclade.optim.cycle.schedule import EveryBatch, LargeBatches, Turns
+from cyclade.optim.cycle.schedule import RefreshRule, Turns
 from cyclade.optim.cycle.steps import NetSteps
 from cyclade.optim.cycle.sweep import Checked, CheckedLag, StagedSweep
 from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net
@@ -45,7 +45,7 @@ class CycleRunner:
         options: GroupOptions,
         block_state: BlockState,
         turns: Turns,
-        rule: EveryBatch | LargeBatches,
+        rule: RefreshRule,
         regs: list[Regulariser],
         *,
         curvature: tuple[int, int],
@@ -139,7 +139,8 @@ class CycleRunner:
         if self.graphs is None or closure is not None:
             return self.run(turns, batches, refresh, check=True, closure=closure)
         baked = tuple(map(baked_in, groups.groups))
-        alike = [groups.uniform(j, name) for j in groups.mixed for name in ("lr", "weight_decay")]
+        both = ("lr", "weight_decay")
+        alike = [groups.uniform(j, name) for j in range(self.net.m) for name in both]
         weights = tuple(batch.weight for batch in batches)
         options = (self.net.model.training, *baked, *alike, *weights)
         if isinstance(self.graphs, TurnGraphs):
@@ -158,14 +159,11 @@ class CycleRunner:
         self.advance_norms()
         replays = self._replays(batches, closure, undoable=check)
         in_pieces = () if turns is None else self.in_pieces()  # a greedy order compares vectors
-        slopes: dict[int, Any] | None = None if refresh else {}  # of both sweeps, if there are two
-        sweep = self._sweep(
-            self.point, batches, replays, live=True, in_pieces=in_pieces, slopes=slopes
-        )
+        sweep = self._sweep(self.point, batches, replays, live=True, in_pieces=in_pieces)
         now: Any = self.ranks.reduced(sweep, self.net, turns, closure=closure is not None)
         lag, whole = self.lag(), now
         if not refresh:
-            lag.board(self._sweep(lag.point, batches, replays, live=False, slopes=slopes))
+            lag.board(self._sweep(lag.point, batches, replays, live=False))
             lag = self.ranks.corrected(now, lag, turns, fixed=self.turns.fixed)
         if check:
             now = self._now = Checked(now, replays, self.ranks.fault_report)
@@ -200,11 +198,11 @@ class CycleRunner:
         eager = self.options.numbers is None and self.ranks.alone
         if self.rule.recursive or not self.reg.plain or not eager or self.net.whole_model:
             return frozenset()
-        return self.options.plain
+        return frozenset(filter(self.options.plain, range(self.net.m)))
 
     def _sweep(
         self, point: LivePoint | FlatPoint, batches: list[Batch], replays: list[Any], *,
-        live: bool, in_pieces: Collection[int] = (), slopes: dict[int, Any] | None = None,
+        live: bool, in_pieces: Collection[int] = (),
     ) -> StagedSweep | ModelSweep | IdleSweep:  # fmt: skip
         """A sweep over `point` on these batches; only a live one moves buffers."""
         if not replays:  # all samples are on other ranks
@@ -215,7 +213,7 @@ class CycleRunner:
         keep = not isinstance(self.turns.order, Forward)
         return StagedSweep(
             self.net, point, batches, replays, live=live, keep=keep, sign=sign,
-            in_pieces=in_pieces, slopes=slopes,
+            in_pieces=in_pieces,
         )  # fmt: skip
 
     def estimates(self) -> Any:

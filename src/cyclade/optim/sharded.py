@@ -28,7 +28,7 @@ from cyclade._checks import each, non_negative
 from cyclade.blocks.lag import Lag
 from cyclade.blocks.layout import NoEstimate, Stored
 from cyclade.optim.cycle.lags import put_tape, tape_of
-from cyclade.optim.cycle.schedule import EveryBatch, LargeBatches, Turns
+from cyclade.optim.cycle.schedule import RefreshRule, Turns
 from cyclade.optim.cycle.sweep import NotFiniteError
 from cyclade.optim.net import Batch, flatten, unflatten
 from cyclade.optim.page_sampler import page_sizes
@@ -219,7 +219,7 @@ class _ShardedOptimizer(torch.optim.Optimizer):
     """What both methods share. To a cycle it is the step x − lr g and the prox of weight decay."""
 
     def __init__(
-        self, model: nn.Module, loss_fn: Callable[..., Tensor], rule: EveryBatch | LargeBatches,
+        self, model: nn.Module, loss_fn: Callable[..., Tensor], rule: RefreshRule,
         lr: float, weight_decay: float, order: Any, seed: int,
     ) -> None:  # fmt: skip
         each(non_negative, lr=lr, weight_decay=weight_decay)
@@ -330,7 +330,7 @@ class ShardedSCCD(_ShardedOptimizer):
         self, model: nn.Module, loss_fn: Callable[..., Tensor], *, lr: float = 0.1,
         weight_decay: float = 0.0, order: Any = "forward", seed: int = 0,
     ) -> None:  # fmt: skip
-        rule = EveryBatch("ShardedSCCD")
+        rule = RefreshRule("ShardedSCCD")
         super().__init__(model, loss_fn, rule, lr, weight_decay, order, seed)
 
 
@@ -346,5 +346,5 @@ class ShardedVROCCD(_ShardedOptimizer):
         b_small: int | None = None, lr: float = 0.1, weight_decay: float = 0.0,
         order: Any = "forward", seed: int = 0,
     ) -> None:  # fmt: skip
-        rule = LargeBatches(*page_sizes(b, b_small))
+        rule = RefreshRule("ShardedVROCCD", *page_sizes(b, b_small))
         super().__init__(model, loss_fn, rule, lr, weight_decay, order, seed)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from html import escape
-from statistics import median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,11 +28,9 @@ def _rows(opt: CyclicOptimizer) -> list[tuple[str, ...]]:
 
 
 def _head(opt: CyclicOptimizer) -> str:
-    return (
-        f"{type(opt).__name__}: {_counted(opt.net.m, 'block')}, "
-        f"{_counted(len(opt.net.chain.stages), 'stage')} (cut by {opt.route}), "
-        f"order {type(opt.order).__name__.lower()}"
-    )
+    blocks, stages = _counted(opt.net.m, "block"), _counted(len(opt.net.chain.stages), "stage")
+    order = type(opt.order).__name__.lower()
+    return f"{type(opt).__name__}: {blocks}, {stages} (cut by {opt.route}), order {order}"
 
 
 def _counted(n: int, what: str) -> str:
@@ -56,8 +53,8 @@ def _steps(opt: CyclicOptimizer) -> str:
 def _notes(opt: CyclicOptimizer) -> list[str]:
     """How steps are bounded, and what a cycle will cost, in words."""
     notes = [_steps(opt)]
-    made = getattr(opt._rule, "made", None)
-    if made is not None:
+    if opt.recursive:
+        made = opt.rule.made
         batches = f"large batches b = {opt.b}, small ones b' = {opt.b_small}"
         notes.append(f"{batches}; refreshes so far {made[True]}, corrections {made[False]}")
     if opt.blocks_to_come:
@@ -74,15 +71,11 @@ def _notes(opt: CyclicOptimizer) -> list[str]:
             "default lr, for the first epochs; on longer runs momentum=0.9, precondition='adam' or "
             "an lr that falls get further"
         )
-    turn = "cycle"
+    turn = "cycle" if opt.visit_steps is None else "step"
     if opt.visit_steps is not None:
-        turn = "step"
         notes.append(f"one block a step, {_counted(opt.visit_steps, 'step')} in a row")
     times = opt.predicted_overhead
     known = "known after the first step" if math.isnan(times) else f"{times:.2f}x an SGD step"
-    on_cuda = next(iter(opt.net.parameters.values())).is_cuda
-    if len(opt.seconds) == opt.seconds.maxlen and not on_cuda:
-        known += f"; measured {1e3 * median(opt.seconds):.3g} ms (median of the last ten steps)"
     return [*notes, f"multiply-adds of a {turn}: {known}"]
 
 

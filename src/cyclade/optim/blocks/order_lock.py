@@ -69,9 +69,9 @@ class LockWatch:
     def _buffer(self, j: int) -> tuple[float, Tensor | None]:
         """μ and b of block j."""
         own = self._options.blocks[j]
-        if own.precondition == "adam":
-            return own.betas[0], self._state.find(j, "first_moment")
-        return own.momentum, self._state.find(j, "momentum_buffer")
+        if own["precondition"] == "adam":
+            return own["betas"][0], self._state.find(j, "first_moment")
+        return own["momentum"], self._state.find(j, "momentum_buffer")
 
     def _judge(self, factors: list[float], loss: float) -> None:
         cosines = []

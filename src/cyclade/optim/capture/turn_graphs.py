@@ -135,7 +135,7 @@ class TurnGraphs:
             at=[{start: env} for env in place.envs[start]],
         )  # fmt: skip
         if not first:
-            now.loss = place.loss  # it is known: what is left to differentiate has a slope
+            now.loss = place.loss  # it is known
         none: Any = NoEstimate()  # no lagged point and no estimate, which core never asks for
         core.cycle([j], now, none, none, runner.reg, runner.steps, True)
         if first:

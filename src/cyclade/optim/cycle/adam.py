@@ -65,7 +65,7 @@ class Adam:
 
     def at(self, j: int, gj: Tensor, used: Tensor | None) -> tuple[Tensor, AdamStep]:
         """The first moment and the step; where `used` is 0 nothing moves."""
-        beta1, beta2 = self._options.blocks[j].betas
+        beta1, beta2 = self._options.blocks[j]["betas"]
         m, v, updates = self._moments(j)
         gj = gj.to(m.dtype)
         if used is None:
@@ -111,8 +111,8 @@ class Adam:
         own = self._options.blocks[j]
         # On the host bias corrections are Python numbers, as in AdamW.
         count: Any = updates.clamp(min=1) if self._options.numbers else max(updates.item(), 1.0)
-        corrected = (1 - own.betas[1] ** count) ** 0.5
-        return (v.sqrt() / corrected).add_(own.eps), count
+        corrected = (1 - own["betas"][1] ** count) ** 0.5
+        return (v.sqrt() / corrected).add_(own["eps"]), count
 
     def _moments(self, j: int) -> tuple[Tensor, Tensor, Tensor]:
         """Both moments and the number of updates, in float32 at least: bfloat16 stalls."""

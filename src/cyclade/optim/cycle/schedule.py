@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from cyclade.optim._warn import warn_user
 from cyclade.sampling.orders import Backward, Custom, Forward, Greedy, Order
+
+ONLY_LARGE = 20  # batches; where none of so many was small, a recursive method warns
 
 
 class Turns:
@@ -93,43 +96,25 @@ class Turns:
         self._pending = list(state.get("pending", []))
 
 
-class EveryBatch:
-    """SCCD and SGD carry no estimate: every batch gives the gradient itself."""
+class RefreshRule:
+    """When a batch refreshes g (Algorithm 2): one of at least b samples; one of b' corrects it.
 
-    recursive = False
+    Without sizes there is no estimate (SCCD, SGD), and every batch gives the gradient itself.
+    """
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self.formed = True  # there is no g_{−1} to form
-        self.halfway = False
-
-    def refreshes(self, size: int, refresh: bool | None) -> bool:
-        """Always."""
-        if refresh is False:
-            raise ValueError(f"{self._name} carries no estimate that refresh=False corrects")
-        return True
-
-    def state(self) -> dict[str, Any]:
-        """Nothing to remember."""
-        return {}
-
-    def load(self, state: dict[str, Any]) -> None:
-        """Nothing to remember."""
-
-
-class LargeBatches:
-    """A batch of at least b samples refreshes g; one of at least b' corrects it (Algorithm 2)."""
-
-    recursive = True
-
-    def __init__(self, b: int, b_small: int) -> None:
-        self.b, self.b_small = b, b_small
-        self.formed = False  # whether the first large batch has formed g_{−1}
+    def __init__(self, name: str, b: int | None = None, b_small: int | None = None) -> None:
+        self.name, self.b, self.b_small = name, b or 0, b_small or 0
+        self.recursive = b is not None
+        self.formed = not self.recursive  # whether the first large batch has formed g_{−1}
         self.halfway = False  # whether the last step failed between two blocks
         self.made = {True: 0, False: 0}  # refreshes and corrections so far, in this process
 
     def refreshes(self, size: int, refresh: bool | None) -> bool:
         """Whether a batch of this size refreshes g."""
+        if not self.recursive:
+            if refresh is False:
+                raise ValueError(f"{self.name} carries no estimate that refresh=False corrects")
+            return True
         if refresh is None:
             if size < self.b_small:
                 raise ValueError(
@@ -149,10 +134,25 @@ class LargeBatches:
             )
         return refresh
 
+    def count(self, again: bool, *, asked: bool) -> None:
+        """Count a refresh or a correction; warn where corrections do not come."""
+        self.made[again] += 1
+        never = self.made == {True: ONLY_LARGE, False: 0} and not asked
+        if never and self.recursive and self.b_small < self.b:
+            warn_user(
+                UserWarning(
+                    f"each of the first {ONLY_LARGE} batches had b = {self.b} samples or more, so "
+                    f"that {self.name} refreshed its estimate in every step and reduced no "
+                    "variance: give the DataLoader batch_sampler=PageBatchSampler(len(dataset)). "
+                    "Where this is meant (p = 1), give step refresh=True"
+                )
+            )
+
     def state(self) -> dict[str, Any]:
         """Plain values to resume from."""
-        return {"formed": self.formed, "halfway": self.halfway}
+        return {"formed": self.formed, "halfway": self.halfway} if self.recursive else {}
 
     def load(self, state: dict[str, Any]) -> None:
         """Stand where `state` was taken."""
-        self.formed, self.halfway = bool(state["formed"]), bool(state["halfway"])
+        if self.recursive:
+            self.formed, self.halfway = bool(state["formed"]), bool(state["halfway"])

@@ -31,24 +31,20 @@ class NetSteps:
         """The direction and the step η Λ_j^{−1}."""
         own, unused = self._options.blocks[j], now.unused.get(j)
         used = self.used[j] = self._mask(j, unused) if unused else None
-        if own.clip_norm is not None or own.clip_total_norm is not None:
-            gj = self._clipped(j, gj)
-        if own.adagrad_norm is not None:
+        gj = self._clipped(j, gj)
+        if own["adagrad_norm"] is not None:
             self._squares(j).add_(gj.norm().square())
-        if own.precondition == "adam":
+        if own["precondition"] == "adam":
             return self._adam.at(j, gj, used)
-        if own.precondition in SPECTRAL:
+        if own["precondition"] in SPECTRAL:
             self._power_iteration(j)
-        if own.momentum:
+        if own["momentum"]:
             gj = self._with_momentum(j, gj, used)
         return gj, self.current(j)
 
     def current(self, j: int) -> Any:
         """The step as it stands."""
-        own = self._options.blocks[j]
-        if own.precondition is None and own.adagrad_norm is None:
-            return self._options.rate(j)
-        if own.precondition == "adam":
+        if self._options.blocks[j]["precondition"] == "adam":
             return self._adam.current(j)
         Lambda, rate = self.metric(j), self._options.rate(j)
         return rate if isinstance(Lambda, float) else rate / Lambda
@@ -57,15 +53,15 @@ class NetSteps:
         """Λ_j: 1, a number on the device, or a diagonal."""
         own = self._options.blocks[j]
         Lambda: Any = 1.0
-        if own.precondition == "adam":
+        if own["precondition"] == "adam":
             Lambda = self._adam.metric(j)
-        elif own.precondition == "curvature":
+        elif own["precondition"] == "curvature":
             Lambda = self._slot(j, "curvature", partial(self._scalar, j, 1.0))
-        elif own.precondition in SPECTRAL:
+        elif own["precondition"] in SPECTRAL:
             Lambda = self._spread(j, self._slot(j, "sigma", partial(self._first_sigma, j)))
-        if own.adagrad_norm is None:
+        if own["adagrad_norm"] is None:
             return Lambda
-        root = (1.0 + self._squares(j) / own.adagrad_norm**2).sqrt()
+        root = (1.0 + self._squares(j) / own["adagrad_norm"] ** 2).sqrt()
         return Lambda * root.to(self._net.block_parameters(j)[0].real.dtype)
 
     def _squares(self, j: int) -> Tensor:
@@ -80,15 +76,13 @@ class NetSteps:
 
     def _mask(self, j: int, unused: set[int]) -> Tensor:
         """0 on the parameters that had no gradient, which neither move nor decay."""
-        return torch.cat(
-            [
-                p.detach().new_full((p.numel(),), float(k not in unused))
-                for k, p in enumerate(self._net.block_parameters(j))
-            ]
+        return self._net.spread(
+            j, [float(k not in unused) for k in range(len(self._net.block_parameters(j)))]
         )
 
     def _clipped(self, j: int, gj: Any) -> Any:
-        clip, whole = self._options.blocks[j].clip_norm, self._options.blocks[j].clip_total_norm
+        own = self._options.blocks[j]
+        clip, whole = own["clip_norm"], own["clip_total_norm"]
         if clip is not None:
             gj = gj * (clip / gj.norm().clamp(min=clip))
         if whole is not None:
@@ -102,9 +96,9 @@ class NetSteps:
     def _with_momentum(self, j: int, gj: Tensor, used: Tensor | None) -> Tensor:
         own = self._options.blocks[j]
         buffer = self._slot(j, "momentum_buffer", partial(torch.zeros_like, gj))
-        moved = buffer * own.momentum + gj
+        moved = buffer * own["momentum"] + gj
         buffer.copy_(moved if used is None else torch.where(used > 0, moved, buffer))
-        d = gj + own.momentum * buffer if own.nesterov else buffer.clone()
+        d = gj + own["momentum"] * buffer if own["nesterov"] else buffer.clone()
         bent: Tensor = d if used is None else d * used
         return bent
 
@@ -112,7 +106,7 @@ class NetSteps:
 
     def _weights(self, j: int) -> list[int]:
         """Which parameters of block j are weights that Λ_j looks at."""
-        dims = SPECTRAL[self._options.blocks[j].precondition or ""]
+        dims = SPECTRAL[self._options.blocks[j]["precondition"]]
         return [i for i, p in enumerate(self._net.block_parameters(j)) if p.dim() in dims]
 
     def _matrices(self, j: int) -> list[Tensor]:
@@ -138,9 +132,8 @@ class NetSteps:
 
     def _spread(self, j: int, sigma: Tensor) -> Any:
         """σ for every parameter: a bias shares its layer's; a layer without a matrix has 1."""
-        params = self._net.block_parameters(j)
         layers = [name.rpartition(".")[0] for name in self._net.blocks[j].params]
-        sigma = sigma.clamp(min=self._options.blocks[j].damping)
+        sigma = sigma.clamp(min=self._options.blocks[j]["damping"])
         own = self._weights(j)
         if not own:
             return 1.0
@@ -148,13 +141,8 @@ class NetSteps:
             return sigma[0]
         norms = dict(zip(own, sigma, strict=True))
         of_layer = {layers[i]: norms[i] for i in reversed(own)}  # a layer's first matrix
-        one = sigma.new_ones(())
-        return torch.cat(
-            [
-                norms.get(i, of_layer.get(layer, one)).expand(p.numel())
-                for i, (layer, p) in enumerate(zip(layers, params, strict=True))
-            ]
-        )
+        found = [norms.get(i, of_layer.get(layer, 1.0)) for i, layer in enumerate(layers)]
+        return self._net.spread(j, found)
 
     # ------------------------------------------------------------------- Λ_j by the curvature
 
@@ -166,7 +154,7 @@ class NetSteps:
         good = True
         for j in range(self._net.m):
             own = self._options.blocks[j]
-            if own.precondition != "curvature":
+            if own["precondition"] != "curvature":
                 continue
             L = self._slot(j, "curvature", partial(self._scalar, j, 1.0))
             v = self._slot(j, "hessian_vector", partial(self._unit, j))
@@ -178,7 +166,7 @@ class NetSteps:
                     break
                 v.copy_(w / norm)
             if bool(torch.isfinite(norm)):
-                L.copy_(norm + own.damping)
+                L.copy_(norm + own["damping"])
             else:
                 good = False
         return good

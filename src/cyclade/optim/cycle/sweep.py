@@ -62,7 +62,6 @@ class StagedSweep:
         sign: float = 1.0,
         in_pieces: Collection[int] = (),
         at: Sequence[dict[int, Any]] | None = None,
-        slopes: dict[int, Callable[[Tensor], Tensor]] | None = None,
     ) -> None:
         self._net, self._point, self._batches = net, point, batches
         self._replays, self._live, self._keep, self._sign = replays, live, keep, sign
@@ -72,13 +71,8 @@ class StagedSweep:
         self._cached: list[dict[int, Any]] = [
             *([{0: net.chain.start(b.inputs)} for b in batches] if at is None else at)
         ]
-        # The slope of the loss for each micro-batch, shared by both sweeps of a step. Under capture
-        # these run on two streams, which meet after the first block. Until then the other stream
-        # may still write what a slope holds, so the first block takes none there.
-        self._slopes: dict[int, Callable[[Tensor], Tensor]] = {} if slopes is None else slopes
-        self._slope_at_once = slopes is None and net.m > 1  # with one block it would not pay
         self._in_pieces: set[int] = set()  # blocks whose last gradient was left in pieces
-        self.loss: Tensor | None = None  # at the point where the sweep began, if that is live
+        self.loss: Tensor | None = None  # at the point where the sweep began
         self.unused: dict[int, set[int]] = {}  # by block: its parameters that had no gradient
 
     def get(self, j: int) -> Any:
@@ -99,24 +93,16 @@ class StagedSweep:
         """∇^j of the mean loss over the batch."""
         net, losses = self._net, []
         total: Any = None
-        first = self._live and self.loss is None  # its loss is that where the sweep began
+        first = self.loss is None  # then the loss is that where the sweep began
         unused = set(range(len(net.blocks[j].params)))
         for i, batch in enumerate(self._batches):
-            sloped = net.slope is not None and (self._slope_at_once or not first)
-            leaves, top = self._end(i, j, None if sloped else batch)
-            value: Tensor | None = top.detach()
-            if sloped:
-                start = self._slope(i, top.detach())
-                value = net.loss_of(top.detach(), batch) if first else None
-            else:
-                start = net.one(top)
-            if value is not None:
-                losses.append(value if batch.weight == 1.0 else value * batch.weight)
-            if net.weigh_losses:
-                start = start * batch.weight
+            leaves, loss = self._end(i, j)
+            if first:
+                losses.append(loss.detach() * batch.weight)
             found: Sequence[Tensor | None] = [None] * len(leaves)
-            if top.requires_grad:
-                found = torch.autograd.grad(top, leaves, start, allow_unused=True)
+            if loss.requires_grad:
+                top = loss * batch.weight if net.weigh_losses else loss
+                found = torch.autograd.grad(top, leaves, allow_unused=True)
             for k, g in enumerate(found):
                 if g is not None:
                     unused.discard(k)
@@ -127,7 +113,7 @@ class StagedSweep:
                 gj = self._scaled(dense(found, leaves), batch)
                 total = gj if total is None else total + gj
         self.unused[j] = unused
-        if self.loss is None and losses:
+        if first:
             self.loss = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
         return total
 
@@ -136,7 +122,7 @@ class StagedSweep:
         """∇²_jj of the mean loss, times v."""
         total = torch.zeros_like(v)
         for i, batch in enumerate(self._batches):
-            leaves, loss = self._end(i, j, batch)
+            leaves, loss = self._end(i, j)
             grads = torch.autograd.grad(loss, leaves, create_graph=True, allow_unused=True)
             shapes = [leaf.shape for leaf in leaves]
             terms = [
@@ -168,8 +154,8 @@ class StagedSweep:
                 del cached[at]  # a forward sweep never goes back
         return env
 
-    def _end(self, i: int, j: int, batch: Batch | None) -> tuple[list[Tensor], Tensor]:
-        """Block j as variables, and the output (with `batch`: the loss), a function of them alone.
+    def _end(self, i: int, j: int) -> tuple[list[Tensor], Tensor]:
+        """Block j as variables, and the loss of micro-batch i, a function of them alone.
 
         The variables have the hooks of the model's own parameters.
         """
@@ -184,15 +170,7 @@ class StagedSweep:
                     leaf.register_hook(hook)  # type: ignore[no-untyped-call]
             for s in range(block.start, len(net.chain.stages)):
                 env = run(s, env, tensors, live=self._live)
-            output = net.chain.output(env)
-            return leaves, output if batch is None else net.loss_of(output, batch)
-
-    def _slope(self, i: int, output: Tensor) -> Tensor:
-        """The derivative of the loss in the model's output."""
-        if i not in self._slopes:
-            assert self._net.slope is not None
-            self._slopes[i] = self._net.slope(self._batches[i].target, output)
-        return self._slopes[i](output)
+            return leaves, net.loss_of(net.chain.output(env), self._batches[i])
 
     def _scaled(self, gj: Tensor, batch: Batch) -> Tensor:
         scale = self._sign if self._net.weigh_losses else batch.weight * self._sign
