@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cached_property
@@ -57,19 +57,9 @@ class Ranks:
 
     def sum(self, tensor: Tensor) -> Tensor:
         """The sum over all ranks, in place."""
-        return self.start_sum(tensor)()
-
-    def start_sum(self, tensor: Tensor) -> Callable[[], Tensor]:
-        """Begin to sum `tensor` over all ranks, in place; call what is returned to have it."""
         with self._named():
-            work = dist.all_reduce(tensor, group=self.group, async_op=True)
-
-        def wait() -> Tensor:
-            with self._named():
-                work.wait()
-            return tensor
-
-        return wait
+            dist.all_reduce(tensor, group=self.group)
+        return tensor
 
     def rows(self, row: Sequence[float]) -> list[list[float]]:
         """The numbers of every rank, on the host."""

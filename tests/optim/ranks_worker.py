@@ -43,7 +43,6 @@ from cyclade.optim import (
     NotFiniteError,
     PageBatchSampler,
 )
-from cyclade.optim.ranks.reducing import Reduced
 from cyclade.ranks import RankLostError
 from cyclade.regularisers import L1
 
@@ -285,19 +284,6 @@ def minimize_refuses_what_ranks_cannot_share() -> None:
 
 
 # ------------------------------------------------------------------------------------- checks
-
-
-def overlap_changes_no_bit() -> None:
-    """The lagged gradient ahead of its turn, or not."""
-    ahead = Reduced._meanwhile
-    for order in ("forward", "backward"):
-        with_overlap = run("VRO-CCD", order=order)
-        Reduced._meanwhile = lambda self, j: None  # type: ignore[method-assign]
-        try:
-            without = run("VRO-CCD", order=order)
-        finally:
-            Reduced._meanwhile = ahead  # type: ignore[method-assign]
-        close(with_overlap[:2], without[:2])
 
 
 def one_all_reduce_a_block() -> None:
@@ -614,7 +600,7 @@ def a_damaged_checkpoint_is_skipped_by_all() -> None:
 
 CHECKS: list[Callable[[], None]] = [
     a_resumed_run_ends_in_the_same_bits, a_damaged_checkpoint_is_skipped_by_all,
-    overlap_changes_no_bit, one_all_reduce_a_block, starting_values_are_those_of_rank_0,
+    one_all_reduce_a_block, starting_values_are_those_of_rank_0,
     blocks_are_those_of_rank_0, other_options_are_refused, replicas_that_come_apart_are_noticed,
     trouble_on_one_rank_stops_all, nan_on_one_rank_is_seen_by_all, an_idle_rank_takes_part,
     a_parameter_used_on_one_rank_only, random_numbers_are_the_same_on_all_ranks,

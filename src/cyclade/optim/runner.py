@@ -120,7 +120,7 @@ class CycleRunner:
             self.advance_norms()
         replays = self._replays(batches, closure, undoable=True)
         sweep = self._sweep(self.point, batches, replays, live=True)
-        reduced = self.ranks.reduced(sweep, self.net, None, closure=closure is not None)
+        reduced = self.ranks.reduced(sweep, self.net, closure=closure is not None)
         now = self._now = Checked(reduced, replays, self.ranks.fault_report)
         found = [now.grad(j) for j in range(self.net.m)]
         g, lagged = self.estimates(), self.lag().point
@@ -160,11 +160,11 @@ class CycleRunner:
         replays = self._replays(batches, closure, undoable=check)
         in_pieces = () if turns is None else self.in_pieces()  # a greedy order compares vectors
         sweep = self._sweep(self.point, batches, replays, live=True, in_pieces=in_pieces)
-        now: Any = self.ranks.reduced(sweep, self.net, turns, closure=closure is not None)
+        now: Any = self.ranks.reduced(sweep, self.net, closure=closure is not None)
         lag, whole = self.lag(), now
         if not refresh:
             lag.board(self._sweep(lag.point, batches, replays, live=False))
-            lag = self.ranks.corrected(now, lag, turns, fixed=self.turns.fixed)
+            lag = self.ranks.corrected(now, lag, greedy=turns is None)
         if check:
             now = self._now = Checked(now, replays, self.ranks.fault_report)
             lag = lag if refresh else CheckedLag(lag, now)
@@ -254,7 +254,7 @@ class CycleRunner:
         if self.measured is None or cycles >= self.measured + self._curvature_every:
             sweep = self._sweep(self.point, batches, self._replays(batches), live=False)
             with self.net.chain.eager():  # compiled stages have no second derivatives
-                whole = self.ranks.reduced(sweep, self.net, None)
+                whole = self.ranks.reduced(sweep, self.net)
                 if self.steps.measure(whole, self._curvature_iterations):
                     self.measured = cycles
 

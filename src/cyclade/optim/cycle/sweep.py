@@ -101,8 +101,8 @@ class StagedSweep:
                 losses.append(loss.detach() * batch.weight)
             found: Sequence[Tensor | None] = [None] * len(leaves)
             if loss.requires_grad:
-                top = loss * batch.weight if net.weigh_losses else loss
-                found = torch.autograd.grad(top, leaves, allow_unused=True)
+                start = torch.full_like(loss, batch.weight) if net.weigh_losses else None
+                found = torch.autograd.grad(loss, leaves, start, allow_unused=True)
             for k, g in enumerate(found):
                 if g is not None:
                     unused.discard(k)

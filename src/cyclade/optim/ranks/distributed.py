@@ -67,7 +67,7 @@ class OneProcess:
     synchronised = False  # whether samples of other ranks meet in a normalisation
 
     def broadcast_model(self, model: nn.Module) -> None:
-        """Nothing to take over."""
+        """Take over the first rank's parameters and buffers, as DDP does."""
 
     def agree(self, said: dict[str, Any]) -> dict[str, Any]:
         """What the first rank says; an error where another says something else."""
@@ -86,21 +86,21 @@ class OneProcess:
         return prove(False)
 
     def check_closure(self, refresh: bool | None, draws: int, rates: Callable[[], float]) -> None:
-        """Nothing to compare with."""
+        """See that all ranks give a closure, with the same coin."""
 
     def closure(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         """The closure, kept from reducing gradients itself."""
         return closure
 
     def drawing(self, seed: int, draws: int, net: Net) -> Any:
-        """A context in which the model draws its random numbers."""
+        """A context in which the model draws its random numbers, the same on every rank."""
         return nullcontext()
 
-    def reduced(self, sweep: Any, net: Net, turns: Any, *, closure: bool = False) -> Any:
+    def reduced(self, sweep: Any, net: Net, *, closure: bool = False) -> Any:
         """A sweep with the gradients of the whole batch."""
         return sweep
 
-    def corrected(self, now: Any, lag: Any, turns: Any, *, fixed: bool) -> Any:
+    def corrected(self, now: Any, lag: Any, *, greedy: bool) -> Any:
         """The lagged point of a step whose `now` must be corrected by it."""
         return lag
 
@@ -121,7 +121,6 @@ class ManyProcesses(OneProcess):
     # ------------------------------------------------------------------------ before the first
 
     def broadcast_model(self, model: nn.Module) -> None:
-        """Take over the first rank's parameters and buffers, as DDP does."""
         for path, module in model.named_modules() if self.size > 1 else ():
             if isinstance(module, nn.SyncBatchNorm):
                 self.synchronised = True
@@ -147,10 +146,7 @@ class ManyProcesses(OneProcess):
         self._replicas = [(n, p) for n, p in model.named_parameters() if p.numel()]
 
     def agree(self, said: dict[str, Any]) -> dict[str, Any]:
-        """What the first rank says; an error where another says something else.
-
-        "seed" and "blocks" are taken over without one: they may well depend on a rank's own data.
-        """
+        # These two may well depend on a rank's own data.
         return self.ranks.agree(said, free=("seed", "blocks"))
 
     # ------------------------------------------------------------------------ before every step
@@ -186,7 +182,6 @@ class ManyProcesses(OneProcess):
         return GlobalBatch(weighed, int(sum(sizes)), refresh, all(ready_there))
 
     def check_closure(self, refresh: bool | None, draws: int, rates: Callable[[], float]) -> None:
-        """See that all ranks give a closure, with the same coin."""
         self._exchange(None, _CLOSURE, refresh, draws, rates, [])
 
     def _exchange(
@@ -234,7 +229,6 @@ class ManyProcesses(OneProcess):
             p.copy_(first)
 
     def prove(self, prove: Callable[[bool], bool], batch: GlobalBatch) -> bool:
-        """Run the proof where it is due; all ranks at once where they meet in a normalisation."""
         if batch.proved:
             return False
         trouble, done = None, False
@@ -275,10 +269,7 @@ class ManyProcesses(OneProcess):
 
     @contextmanager
     def drawing(self, seed: int, draws: int, net: Net) -> Iterator[None]:
-        """Random numbers of the model come from (seed, step), the same on every rank.
-
-        The process's own generators are left as they were.
-        """
+        """The same random numbers by (seed, step); the process's own generators are left alone."""
         if not (net.whole_model or net.chain.random):
             yield
             return
@@ -294,18 +285,15 @@ class ManyProcesses(OneProcess):
 
     # ---------------------------------------------------------------------------- in the step
 
-    def reduced(self, sweep: Any, net: Net, turns: Any, *, closure: bool = False) -> Reduced:
-        """A sweep with the gradients of the whole batch."""
-        return Reduced(sweep, net, self.ranks, turns, 1.0 / self.size if closure else 1.0)
+    def reduced(self, sweep: Any, net: Net, *, closure: bool = False) -> Reduced:
+        return Reduced(sweep, net, self.ranks, 1.0 / self.size if closure else 1.0)
 
-    def corrected(self, now: Any, lag: Any, turns: Any, *, fixed: bool) -> Any:
-        """The lagged point of a step whose `now` must be corrected by it."""
-        if turns is None:  # greedy: its scores ask for plain gradients
+    def corrected(self, now: Any, lag: Any, *, greedy: bool) -> Any:
+        if greedy:  # its scores ask for plain gradients
             return ReducedLag(lag, self.ranks, now.share)
-        return now.correct_by(lag, fixed)
+        return now.correct_by(lag)
 
     def fault_report(self, sweep: Any) -> str:
-        """Where a loss that is not finite came from."""
         faults = sweep.faults.tolist()
         words = {1.0: "its samples' loss is not finite", 2.0: "it failed"}
         found = [f"rank {r}: {words[fault]}" for r, fault in enumerate(faults) if fault in words]

@@ -10,7 +10,6 @@ gradients, the difference is what is summed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -23,7 +22,7 @@ _WIDE = (torch.float32, torch.float64)
 
 
 class IdleSweep:
-    """The sweep of a rank that has no samples of this batch."""
+    """The sweep of a rank that has no samples of this batch: nothing, from no parameter."""
 
     def __init__(self, net: Net, point: LivePoint | FlatPoint) -> None:
         self._net, self.get, self.set = net, point.get, point.set
@@ -31,7 +30,6 @@ class IdleSweep:
         self.unused: dict[int, set[int]] = {}
 
     def grad(self, j: int) -> Tensor:
-        """Nothing, from no parameter."""
         self.unused[j] = set(range(len(self._net.blocks[j].params)))
         zeros = torch.zeros_like(self.get(j))
         exact = torch.promote_types(zeros.real.dtype, torch.float32)  # as others' losses, mostly
@@ -39,31 +37,24 @@ class IdleSweep:
         return zeros
 
     def hvp(self, j: int, v: Tensor) -> Tensor:
-        """Nothing."""
         return torch.zeros_like(v)
 
 
 class Reduced:
-    """A sweep whose gradients and loss are those of the whole batch, the same on every rank.
+    """A sweep whose gradients and loss are those of the whole batch, the same on every rank."""
 
-    `turns` are the blocks of this cycle, where they are known beforehand (see `_meanwhile`).
-    """
-
-    def __init__(
-        self, sweep: Any, net: Net, ranks: Ranks, turns: Sequence[int] | None, share: float = 1.0
-    ) -> None:
+    def __init__(self, sweep: Any, net: Net, ranks: Ranks, share: float = 1.0) -> None:
         self._sweep, self._net, self._ranks, self.share = sweep, net, ranks, share
-        self._turns = list(turns or ())
         self.get, self.set = sweep.get, sweep.set
         self.loss: Tensor | None = None
         self.faults: Tensor | None = None  # by rank: 1 where the loss was not finite, 2 no loss
         self.unused: dict[int, set[int]] = {}  # by block: parameters without gradient on any rank
-        self._lag: Lagged | None = None
+        self._lag: Any = None
 
     def grad(self, j: int) -> Tensor:
         """∇^j over the whole batch, or what it is corrected by."""
         if self.loss is not None:
-            return self._summed(j, self._local(j), None)
+            return self._summed(j, self._local(j))
         try:
             local = self._local(j)
         except RankLostError:
@@ -73,7 +64,6 @@ class Reduced:
             nothing = torch.full_like(self.get(j), math.nan)
             loss = torch.full((), math.nan, device=nothing.device)
             self._sweep.unused[j] = set()
-            self._turns = []
             self._summed(j, nothing, loss, torch.full_like(loss, 2.0))
             raise
         loss = self._sweep.loss * self.share
@@ -83,42 +73,40 @@ class Reduced:
         """This rank's part of it."""
         local: Tensor = self._sweep.grad(j)
         if self._lag is not None:
-            local = local - self._lag.local(j)
+            local = local - self._lag.grad(j)
         return local if self.share == 1.0 else local * self.share
 
     def hvp(self, j: int, v: Tensor) -> Tensor:
-        """∇²_jj over the whole batch, times v."""
         return self._ranks.sum((self._sweep.hvp(j, v) * self.share).contiguous())
 
-    def correct_by(self, lag: Any, fixed: bool) -> Lagged:
+    def correct_by(self, lag: Any) -> Subtracted:
         """Give differences to the gradients of `lag` from now on; what stands in for it."""
-        self._lag = Lagged(lag, fixed)
-        return self._lag
+        self._lag = lag
+        return Subtracted(lag)
 
     def _summed(
-        self, j: int, local: Tensor, loss: Tensor | None, fault: Tensor | None = None
+        self, j: int, local: Tensor, loss: Tensor | None = None, fault: Tensor | None = None
     ) -> Tensor:
         real = torch.view_as_real(local).reshape(-1) if local.is_complex() else local
         unused = self._sweep.unused[j]
         used = real.new_ones(len(self._net.blocks[j].params))  # had a gradient here
         for k in unused:
             used[k] = 0.0
-        parts = [real, used]
-        wait_loss: Callable[[], Tensor] | None = None
+        parts, told = [real, used], real.new_ones(0)
+        narrow = real.dtype not in _WIDE
         if loss is not None and fault is not None:
-            wide = real.dtype if real.dtype in _WIDE else torch.float32
-            told = loss.new_zeros(1 + self._ranks.size, dtype=wide)
+            told = loss.new_zeros(
+                1 + self._ranks.size, dtype=torch.float32 if narrow else real.dtype
+            )
             told[0], told[1 + self._ranks.rank] = loss, fault
-            if real.dtype in _WIDE:
+            if narrow:  # a loss is not rounded to bfloat16
+                self._ranks.sum(told)
+            else:
                 parts.append(told)
-            else:  # a loss is not rounded to bfloat16
-                wait_loss = self._ranks.start_sum(told)
-        wait = self._ranks.start_sum(torch.cat(parts))
-        self._meanwhile(j)
-        packed = wait()
+        packed = self._ranks.sum(torch.cat(parts))
         size, count = real.numel(), len(used)
         if loss is not None:
-            whole = packed[size + count :] if wait_loss is None else wait_loss()
+            whole = told if narrow else packed[size + count :]
             self.loss, self.faults = whole[0].to(loss.dtype), whole[1:]
         self.unused[j] = self._unused_anywhere(unused, packed[size : size + count])
         gj = packed[:size]
@@ -136,64 +124,25 @@ class Reduced:
         counts = ranks_using.tolist()
         return {k for k in unused if counts[k] == 0.0}
 
-    def _meanwhile(self, j: int) -> None:
-        """Take the next gradient at the lagged point, in a fixed order, while g^j is summed.
 
-        Block j of the lagged point takes the present x^j, whatever becomes of it.
-        """
-        if self._turns and self._turns[0] == j:
-            del self._turns[0]
-        # Not before the loss is known to be finite: nothing may have moved until then.
-        if self._lag is not None and self.loss is not None and self._turns[:1] not in ([], [j]):
-            self._lag.ahead(self._turns[0], j, self.get)
-
-
-class Lagged:
+class Subtracted:
     """The lagged point where `Reduced` has subtracted its gradients already."""
 
-    def __init__(self, lag: Any, fixed: bool) -> None:
-        self._lag, self._fixed = lag, fixed
-        self._ahead: dict[int, Tensor] = {}  # gradients taken before their turn
-        self._followed: set[int] = set()  # blocks that moved before their turn
-        self.point = lag.point
-
-    def local(self, j: int) -> Tensor:
-        """∇^j at the lagged point, on this rank's samples."""
-        found = self._ahead.pop(j, None)
-        return self._lag.grad(j) if found is None else found
-
-    def ahead(self, following: int, j: int, get: Callable[[int], Tensor]) -> None:
-        """Move block j of the lagged point on, and take the gradient of the following block."""
-        if self._fixed:
-            self._lag.follow(j, get(j), None)
-            self._followed.add(j)
-            self._ahead[following] = self._lag.grad(following)
+    def __init__(self, lag: Any) -> None:
+        self.point, self.follow, self.trim = lag.point, lag.follow, lag.trim
 
     def grad(self, j: int) -> float:
-        """Nothing more to subtract."""
         return 0.0
 
-    def follow(self, j: int, old: Tensor, new: Tensor) -> None:
-        """Block j of the lagged point becomes `old`, unless it did so ahead of its turn."""
-        if j in self._followed:
-            self._followed.remove(j)
-        else:
-            self._lag.follow(j, old, new)
 
-    def trim(self) -> None:
-        """Let go of the batch."""
-        self._lag.trim()
-
-
-class ReducedLag:
+class ReducedLag(Subtracted):
     """The lagged point with gradients summed by themselves, for orders chosen on the way."""
 
     def __init__(self, lag: Any, ranks: Ranks, share: float) -> None:
+        super().__init__(lag)
         self._lag, self._ranks, self._share = lag, ranks, share
-        self.point, self.follow, self.trim = lag.point, lag.follow, lag.trim
 
-    def grad(self, j: int) -> Tensor:
-        """∇^j at the lagged point, over the whole batch."""
+    def grad(self, j: int) -> Any:
         gj = self._lag.grad(j) * self._share
         if gj.is_complex():
             return torch.view_as_complex(self._ranks.sum(torch.view_as_real(gj).contiguous()))
