@@ -26,12 +26,9 @@ def as_batches(
     A model that returns its own loss (`loss_fn` is None) takes no target: then the list is of
     inputs. Micro-batches whose labels are all ignored are left out.
     """
-    pairs, sizes = _pairs(inputs, target, loss_fn, count)
-    if sum(sizes) == 0:
+    batches, size = as_part(inputs, target, loss_fn, weights, count, alone=True)
+    if size == 0:
         raise ValueError("step got an empty batch")
-    if weights is None and len(pairs) == 1:
-        return _counting(pairs, sizes, [1.0])
-    batches = _counting(pairs, sizes, _counts(loss_fn, pairs, sizes, weights, count))
     total = sum(batch.weight for batch in batches)
     if total == 0:
         raise ValueError("no label of this batch counts: all are ignored, or weigh nothing")
@@ -39,30 +36,19 @@ def as_batches(
 
 
 def as_part(
-    inputs: Any, target: Any, loss_fn: Any, weights: Any = None, count: Count | None = None
+    inputs: Any,
+    target: Any,
+    loss_fn: Any,
+    weights: Any = None,
+    count: Count | None = None,
+    alone: bool = False,
 ) -> tuple[list[Batch], int]:
     """The same for one rank's part of a batch, which may be empty, and its samples.
 
     The weights are what each micro-batch counts (NaN where losses simply add up): `shares` of the
-    whole batch they become once the other ranks have counted theirs.
+    whole batch they become once the other ranks have counted theirs. Where all samples are here
+    (`alone`) a single micro-batch is not looked at.
     """
-    pairs, sizes = _pairs(inputs, target, loss_fn, count)
-    counts = _counts(loss_fn, pairs, sizes, weights, count)
-    return _counting(pairs, sizes, counts), sum(sizes)
-
-
-def shares(batches: list[Batch], total: float) -> list[Batch]:
-    """The batches with their shares of what counts in all; 1 each where losses add up (NaN)."""
-    return [
-        replace(batch, weight=1.0 if math.isnan(total) else batch.weight / total)
-        for batch in batches
-    ]
-
-
-def _pairs(
-    inputs: Any, target: Any, loss_fn: Any, count: Count | None
-) -> tuple[list[tuple[Any, Any]], list[int]]:
-    """Inputs and target of each micro-batch, and their samples."""
     own_loss = loss_fn is None
     if own_loss and target is not None:
         raise ValueError(
@@ -70,22 +56,29 @@ def _pairs(
             "SCCD(model, loss_fn). Without one the model returns its own loss, and all that it "
             "takes is given as inputs"
         )
+    pairs = [(inputs, target)]
     if isinstance(inputs, list) and target is None:
         if not inputs:
             raise ValueError("step got an empty list of micro-batches")
         pairs = [(entry, None) if own_loss else _pair(entry) for entry in inputs]
-    else:
-        pairs = [(inputs, target)]
     if not own_loss and any(y is None for _, y in pairs):
         raise ValueError("loss_fn needs a target: step(x, y), or a list of pairs (x, y)")
-    return pairs, [batch_size(x) if count is None else count(x, y) for x, y in pairs]
+    sizes = [batch_size(x) if count is None else count(x, y) for x, y in pairs]
+    plain = alone and weights is None and len(pairs) == 1
+    counts = [1.0] if plain else _counts(loss_fn, pairs, sizes, weights, count)
+    found = [
+        Batch(as_inputs(x), y, counted, size)
+        for (x, y), size, counted in zip(pairs, sizes, counts, strict=True)
+        if counted != 0.0
+    ]
+    return found, sum(sizes)
 
 
-def _counting(pairs: list[tuple[Any, Any]], sizes: list[int], counts: list[float]) -> list[Batch]:
+def shares(batches: list[Batch], total: float) -> list[Batch]:
+    """The batches with their shares of what counts in all; 1 each where losses add up (NaN)."""
     return [
-        Batch(as_inputs(x), y, count, size)
-        for (x, y), size, count in zip(pairs, sizes, counts, strict=True)
-        if count != 0.0
+        replace(batch, weight=1.0 if math.isnan(total) else batch.weight / total)
+        for batch in batches
     ]
 
 
@@ -106,10 +99,12 @@ def as_inputs(x: Any) -> Inputs:
 
 def batch_size(x: Any) -> int:
     """The length of the first dimension of the first tensor in `x`."""
-    first = first_tensor(x)
-    if first is None or first.dim() == 0:
+    call = as_inputs(x)
+    leaves = pytree.tree_leaves((call.args, dict(call.kwargs)))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    if not tensors or tensors[0].dim() == 0:
         raise ValueError("step needs a batch with at least one tensor that has a batch dimension")
-    return int(first.shape[0])
+    return len(tensors[0])
 
 
 @dataclass(frozen=True)
@@ -158,20 +153,6 @@ def first_samples(batch: Batch, size: int) -> Batch | None:
         found.append(value)
     args, kwargs, target = pytree.tree_unflatten(found, spec)
     return replace(batch, inputs=Inputs(args, kwargs), target=target, size=size)
-
-
-def first_tensor(x: Any) -> Tensor | None:
-    """The first tensor in a nest of tuples, lists and dicts."""
-    if isinstance(x, Tensor):
-        return x
-    if isinstance(x, Inputs):
-        return first_tensor([x.args, x.kwargs])
-    values = x.values() if isinstance(x, Mapping) else x if isinstance(x, tuple | list) else ()
-    for value in values:
-        found = first_tensor(value)
-        if found is not None:
-            return found
-    return None
 
 
 def _counts(

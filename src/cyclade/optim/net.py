@@ -219,10 +219,6 @@ class LivePoint:
         if isinstance(u, Tensor):
             torch._foreach_copy_(self._params[j], unflatten(u, self._shapes[j]))
 
-    def copy(self) -> FlatPoint:
-        """The same value in storage of its own."""
-        return FlatPoint(self.net, [self.get(j) for j in range(self.net.m)])
-
     def tensors(self) -> dict[str, Tensor]:
         """Every parameter by name."""
         return self.net.live
@@ -246,10 +242,6 @@ class FlatPoint:
     def set(self, j: int, u: Tensor) -> None:
         """Write block j."""
         self.flats[j].copy_(u)
-
-    def copy(self) -> FlatPoint:
-        """The same value in storage of its own."""
-        return FlatPoint(self.net, [flat.clone() for flat in self.flats])
 
     def tensors(self) -> dict[str, Tensor]:
         """Every parameter by name; those in no block are the model's own."""

@@ -28,7 +28,6 @@ from cyclade.optim.spectral import spectral_norms
 from cyclade.optim.stages import Replay
 from cyclade.optim.state import BlockState
 from cyclade.regularisers import Regulariser, Zero
-from cyclade.sampling.orders import Forward
 
 
 class CycleRunner:
@@ -210,9 +209,8 @@ class CycleRunner:
         sign = self.options.sign
         if not isinstance(replays[0], Replay):
             return ModelSweep(self.net, point, replays[0], live=live, sign=sign)
-        keep = not isinstance(self.turns.order, Forward)
         return StagedSweep(
-            self.net, point, batches, replays, live=live, keep=keep, sign=sign,
+            self.net, point, batches, replays, live=live, sign=sign,
             in_pieces=in_pieces,
         )  # fmt: skip
 

@@ -71,21 +71,18 @@ class ShardedPoint:
         self.layout = self  # as `Lag` asks for the number of blocks
 
     def get(self, j: int) -> Tensor:
-        """A copy of this rank's part of block j."""
         return flatten(self.shards[j])
 
     def set(self, j: int, u: Tensor) -> None:
-        """Replace it."""
         pieces = unflatten(u, [shard.shape for shard in self.shards[j]])
         torch._foreach_copy_(self.shards[j], pieces)
 
     def copy(self) -> ShardedPoint:
-        """Shards of its own."""
         return ShardedPoint([[shard.clone() for shard in block] for block in self.shards])
 
 
 class ShardedSweep:
-    """`point` moving along one cycle on a batch; the model's own shards are lent to it in passes.
+    """`point` moving along one cycle on a batch, in the model's own shards.
 
     It keeps the value at the input of the stage that was last differentiated.
     """
@@ -97,16 +94,15 @@ class ShardedSweep:
         self.loss: Tensor | None = None
 
     def set(self, j: int, u: Tensor) -> None:
-        """Move block j; values that passed through it are no longer true."""
         self._point.set(j, u)
-        stage = self._net.units[j].stage
+        stage = self._net.units[j].stage  # values that passed through it are no longer true
         self._reached = [(0, None) if at > stage else (at, h) for at, h in self._reached]
 
     def grad(self, j: int) -> Tensor:
         """This rank's part of ∇^j over the whole batch."""
         net, unit = self._net, self._net.units[j]
+        losses, total = [], None
         with net.at(self._point):
-            losses, total = [], None
             for k, batch in enumerate(self._batches):
                 at, h = self._reached[k] if self._reached[k][0] <= unit.stage else (0, None)
                 with torch.no_grad():
@@ -117,9 +113,9 @@ class ShardedSweep:
                     lambda *_, seen=seen: seen.append(unit.params)
                 )
                 with torch.enable_grad(), watch:
-                    loss = batch.weight * net.loss(batch, unit.stage, h)
-                    whole = seen[0]
-                    parts = torch.autograd.grad(loss, whole, materialize_grads=True)
+                    output = net.run(batch, unit.stage, h, len(net.stages))
+                    loss = batch.weight * net.loss_fn(output, batch.target)
+                    parts = torch.autograd.grad(loss, seen[0], materialize_grads=True)
                 losses.append(loss.detach())
                 total = parts if total is None else torch._foreach_add(total, parts)
         assert total is not None
@@ -163,7 +159,10 @@ class ShardedNet:
     @contextmanager
     def at(self, point: ShardedPoint) -> Iterator[None]:
         """The model with the parameters of `point`."""
-        own = self.point.copy() if point is not self.point else point
+        if point is self.point:
+            yield
+            return
+        own = self.point.copy()
         try:
             self._take(point)
             yield
@@ -172,9 +171,8 @@ class ShardedNet:
 
     @torch.no_grad()
     def _take(self, point: ShardedPoint) -> None:
-        if point is not self.point:
-            for block, values in zip(self.point.shards, point.shards, strict=True):
-                torch._foreach_copy_(block, values)
+        for block, values in zip(self.point.shards, point.shards, strict=True):
+            torch._foreach_copy_(block, values)
 
     def run(self, batch: Batch, first: int, h: Any, last: int) -> Any:
         """The value at the input of stage `last`, from that of stage `first`."""
@@ -186,10 +184,6 @@ class ShardedNet:
             h = self.stages[k](*call.args, **call.kwargs)
         return h
 
-    def loss(self, batch: Batch, stage: int, h: Any) -> Tensor:
-        """The loss from the input of a stage on."""
-        return self.loss_fn(self.run(batch, stage, h, len(self.stages)), batch.target)
-
 
 def _check(model: nn.Module, units: list[Unit]) -> None:
     """Refuse what would not be exact, before anything is done."""
@@ -199,12 +193,12 @@ def _check(model: nn.Module, units: list[Unit]) -> None:
     for name, p in model.named_parameters():
         if id(p) not in own or not isinstance(p, DTensor):
             raise ValueError(f"model: {name} is in no unit of fully_shard: shard the root as well")
-        if len(p.placements) != 1 or not p.placements[0].is_shard():
+        sharded = len(p.placements) == 1 and p.placements[0].is_shard()
+        if not (sharded and p.requires_grad):
             raise ValueError(
-                f"model: {name} is placed as {p.placements}; one shard a rank is taken"
+                f"model: {name} is frozen, or placed as {p.placements}: every parameter is trained "
+                "as one shard a rank"
             )
-        if not p.requires_grad:
-            raise ValueError(f"model: {name} does not require a gradient; a unit moves as a whole")
     for name, module in model.named_modules():
         draws = isinstance(module, _DropoutNd) and module.p > 0
         norm = isinstance(module, nn.modules.batchnorm._BatchNorm)
@@ -239,11 +233,9 @@ class _ShardedOptimizer(torch.optim.Optimizer):
         self._lag: Any = NoEstimate()
 
     def at(self, j: int, now: Any, gj: Any, reg: Any) -> tuple[Any, float]:
-        """Direction and step."""
         return gj, float(self.param_groups[0]["lr"])
 
     def prox(self, j: int, u: Tensor, t: float) -> Tensor:
-        """The prox of weight decay: u / (1 + lr wd)."""
         decay = float(self.param_groups[0]["weight_decay"])
         return u / (1.0 + t * decay) if decay else u
 
@@ -282,7 +274,7 @@ class _ShardedOptimizer(torch.optim.Optimizer):
         return [self.param_groups[0][name] for name in _RATES]
 
     def state_dict(self) -> dict[str, Any]:
-        """Counters, and this rank's shards of the estimates and of the lagged point."""
+        # Counters, and this rank's shards of the estimates and of the lagged point.
         found: dict[str, Any] = {"draws": self.draws, "rates": self._rates()}
         found |= {"turns": self._turns.state(), "rule": self._rule.state()}
         if isinstance(self._lag, Lag):
@@ -291,7 +283,6 @@ class _ShardedOptimizer(torch.optim.Optimizer):
         return found
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Stand where `state` was taken, on as many ranks; the model is loaded by itself."""
         self.draws = int(state["draws"])
         self._turns.load(state["turns"])
         self._rule.load(state["rule"])
@@ -308,9 +299,9 @@ class ShardedSCCD(_ShardedOptimizer):
 
     Experimental: names and options may change from one version to the next.
 
-    Call `fully_shard` on the parts that are to be blocks and then on the model itself, then build
-    this. Each rank gives its part of the batch; the trajectory is that of one process. A
-    `Sequential` of units is run from the unit in turn on, any other model as a whole.
+    Call `fully_shard` on the parts that are to be blocks and then on the model itself. Each rank
+    gives its part of the batch; the trajectory is that of one process. A `Sequential` of units is
+    run from the unit in turn on, any other model as a whole.
 
     Parameters
     ----------

@@ -131,7 +131,7 @@ class TurnGraphs:
         start = runner.net.starts[j]
         now = StagedSweep(
             runner.net, runner.point, place.batches, self._replays(place, first), live=True,
-            keep=True, sign=runner.options.sign,
+            sign=runner.options.sign,
             at=[{start: env} for env in place.envs[start]],
         )  # fmt: skip
         if not first:

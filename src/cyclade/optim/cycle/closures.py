@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
-from typing import Any
+from contextlib import ExitStack, contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +30,6 @@ class ModelSweep:
         self.unused: dict[int, set[int]] = {}  # by block: its parameters that had no gradient
 
     def grad(self, j: int) -> Tensor:
-        """∇^j of the loss at this point."""
         params = self._net.block_parameters(j)
         with self._standing_here():
             loss, grads = self._source.gradients(params, self._live)
@@ -41,7 +39,7 @@ class ModelSweep:
         return dense(grads, params).detach() * self._sign
 
     def hvp(self, j: int, v: Tensor) -> Tensor:
-        """Refused: the model's own backward pass is not differentiated."""
+        # The model's own backward pass is not differentiated.
         raise ValueError(
             "precondition='curvature' needs a model that can be cut into stages, and this one runs "
             "as a whole: use None, 'spectral' or 'adam'"
@@ -74,7 +72,6 @@ class ClosureLoss:
 
     @torch.enable_grad()
     def gradients(self, params: list[nn.Parameter], live: bool) -> tuple[Tensor, Grads]:
-        """Its loss, and the gradient in these parameters."""
         self._forget()
         loss = self._closure()
         if not isinstance(loss, Tensor) or loss.numel() != 1:
@@ -90,7 +87,7 @@ class ClosureLoss:
         return loss, grads
 
     def undo(self) -> None:
-        """What the closure did cannot be undone."""
+        pass  # what the closure did cannot be undone
 
     def _forget(self) -> None:
         for p in self._net.parameters.values():
@@ -110,18 +107,15 @@ class ModelReplay:
         self._before: Places | None = None  # buffers, once they have moved, as they were
 
     def gradients(self, params: list[nn.Parameter], live: bool) -> tuple[Tensor, Grads]:
-        """The mean loss over the batch, and its gradient in these parameters."""
         net, model = self._net, self._net.model
         moving = [(net.parameters, name) for name in net.moving]
         own = Places([*buffers_of(model), *moving])
         self.undo()
-        repeat: Any = nullcontext()
-        if self._rng is None:
-            self._rng = effects.save_rng(list(model.parameters()))
-        else:
-            repeat = effects.repeated(self._rng)
         with ExitStack() as stack:
-            stack.enter_context(repeat)
+            if self._rng is None:
+                self._rng = effects.save_rng(list(model.parameters()))
+            else:
+                stack.enter_context(effects.repeated(self._rng))
             stack.enter_context(torch.enable_grad())
             terms = []
             for batch in self._batches:
@@ -137,6 +131,5 @@ class ModelReplay:
         return loss, grads
 
     def undo(self) -> None:
-        """Put the buffers back as they were before the first call."""
         if self._before is not None:
             self._before.restore()

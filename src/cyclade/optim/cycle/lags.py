@@ -25,13 +25,11 @@ class OneCycleBehind:
         self._sweep: Any = None
 
     def board(self, sweep: Any) -> None:
-        """Take gradients from this sweep over `point`."""
         self._sweep = sweep
         if self._side is not None:
             self._side.wait_stream(torch.cuda.current_stream())
 
     def grad(self, j: int) -> Any:
-        """∇^j at the lagged point."""
         if self._side is None:
             return self._sweep.grad(j)
         with torch.cuda.stream(self._side):
@@ -41,7 +39,6 @@ class OneCycleBehind:
         return gj
 
     def follow(self, j: int, old: Any, new: Any) -> None:
-        """Block j of the lagged point becomes `old`."""
         target = self.point if self._sweep is None else self._sweep
         if self._side is None:
             target.set(j, old)
@@ -52,9 +49,8 @@ class OneCycleBehind:
         self._held.append(old)
 
     def trim(self) -> None:
-        """Let go of the batch; nothing is left running beside the main stream."""
         self._sweep = None
-        if self._side is not None:
+        if self._side is not None:  # nothing is left running beside the main stream
             torch.cuda.current_stream().wait_stream(self._side)
             self._held.clear()
 

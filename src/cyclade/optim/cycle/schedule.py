@@ -57,7 +57,6 @@ class Turns:
         return self.order.turns(self.m, self._rng, scores)
 
     def done(self) -> None:
-        """The step whose turns `next` gave was made."""
         if self.one_at_a_time:
             j = self._pending.pop(0)
             if self.visit_steps is not None and len(self._pending) % self.visit_steps == 0:
@@ -66,18 +65,16 @@ class Turns:
             self.cycles += 1
 
     def memory(self) -> Any:
-        """What a failed step puts back."""
+        # What a failed step puts back.
         drawn = None if self.fixed else self._rng.bit_generator.state
         return drawn, list(self._pending)
 
     def recall(self, memory: Any) -> None:
-        """Stand where `memory` was taken."""
         drawn, self._pending = memory
         if drawn is not None:
             self._rng.bit_generator.state = drawn
 
     def state(self) -> dict[str, Any]:
-        """Plain values to resume from."""
         more: dict[str, Any] = {"pending": list(self._pending)} if self.one_at_a_time else {}
         if self.visit_steps is not None:
             more["visit_steps"] = self.visit_steps
@@ -85,7 +82,6 @@ class Turns:
         return {"cycles": self.cycles, "order_rng": rng, **more}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Stand where `state` was taken."""
         if state.get("visit_steps") != self.visit_steps:
             raise ValueError(
                 f"the state was saved with visit_steps={state.get('visit_steps')} (None: without "
@@ -149,10 +145,8 @@ class RefreshRule:
             )
 
     def state(self) -> dict[str, Any]:
-        """Plain values to resume from."""
         return {"formed": self.formed, "halfway": self.halfway} if self.recursive else {}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Stand where `state` was taken."""
         if self.recursive:
             self.formed, self.halfway = bool(state["formed"]), bool(state["halfway"])

@@ -28,7 +28,6 @@ class NetSteps:
         self.used: dict[int, Tensor | None] = {}  # by block: see `_mask`
 
     def at(self, j: int, now: Any, gj: Any, reg: Any) -> tuple[Any, Any]:
-        """The direction and the step η Λ_j^{−1}."""
         own, unused = self._options.blocks[j], now.unused.get(j)
         used = self.used[j] = self._mask(j, unused) if unused else None
         gj = self._clipped(j, gj)
@@ -43,7 +42,6 @@ class NetSteps:
         return gj, self.current(j)
 
     def current(self, j: int) -> Any:
-        """The step as it stands."""
         if self._options.blocks[j]["precondition"] == "adam":
             return self._adam.current(j)
         Lambda, rate = self.metric(j), self._options.rate(j)

@@ -58,19 +58,18 @@ class StagedSweep:
         replays: Sequence[Any],
         *,
         live: bool,
-        keep: bool,
         sign: float = 1.0,
         in_pieces: Collection[int] = (),
         at: Sequence[dict[int, Any]] | None = None,
     ) -> None:
         self._net, self._point, self._batches = net, point, batches
-        self._replays, self._live, self._keep, self._sign = replays, live, keep, sign
+        self._replays, self._live, self._sign = replays, live, sign
         whole = len(batches) == 1 and batches[0].weight * sign == 1.0
         self._may_stay = in_pieces if whole else ()
         # Cached values before a stage, for each micro-batch: {stage: env}.
-        self._cached: list[dict[int, Any]] = [
-            *([{0: net.chain.start(b.inputs)} for b in batches] if at is None else at)
-        ]
+        self._cached: list[dict[int, Any]] = list(
+            at or [{0: net.chain.start(b.inputs)} for b in batches]
+        )
         self._in_pieces: set[int] = set()  # blocks whose last gradient was left in pieces
         self.loss: Tensor | None = None  # at the point where the sweep began
         self.unused: dict[int, set[int]] = {}  # by block: its parameters that had no gradient
@@ -147,11 +146,9 @@ class StagedSweep:
             run, tensors = self._replays[i].run, self._point.tensors()
             for s in range(at, stage):
                 env = run(s, env, tensors, live=self._live)
-                if self._keep and s + 1 in self._net.starts:
+                if s + 1 in self._net.starts:
                     cached[s + 1] = env
             cached[stage] = env
-            if not self._keep and at > 0:
-                del cached[at]  # a forward sweep never goes back
         return env
 
     def _end(self, i: int, j: int) -> tuple[list[Tensor], Tensor]:
@@ -205,13 +202,11 @@ class Checked:
         self.moved = False  # whether a block has moved, so that there is something to lose
 
     def set(self, j: int, u: Tensor) -> None:
-        """Move block j."""
         self.moved = True
         self._sweep.set(j, u)
 
     @property
     def loss(self) -> Tensor:
-        """The loss where the sweep began."""
         return self._sweep.loss  # type: ignore[no-any-return]
 
     def grad(self, j: int) -> Tensor:
@@ -240,7 +235,6 @@ class CheckedLag:
         self.follow, self.trim = lag.follow, lag.trim
 
     def grad(self, j: int) -> Any:
-        """∇^j at the lagged point."""
         gj = self._lag.grad(j)
         _require_finite(gj, j, self._now.moved)
         return gj

@@ -134,7 +134,7 @@ class Proof:
             self._compare(
                 ModelSweep(net, point, ModelReplay(net, [self.batch]), live=False)
                 if net.whole_model
-                else StagedSweep(net, point, [self.batch], [Replay()], live=False, keep=False)
+                else StagedSweep(net, point, [self.batch], [Replay()], live=False)
             )
             if self.effects and self.net.chain.how in ("fx", "export"):
                 self._compare_effects()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 
 from torch import nn
 
@@ -113,18 +112,19 @@ class Routes:
         On the first batch this also chooses the blocks. A `thorough` proof takes all samples, and a
         point beside the present one.
         """
-        if not every and batches and self.ready(batches, step):
+        if not batches:
+            self.net.check_unchanged()
+            if not self.chosen:
+                raise ValueError("the first batch must have samples on every rank")
+            return False
+        if not every and self.ready(batches, step):
             return False
         with in_turn(alone=True):
-            if not every and batches and self._proved(batches):
-                if not self._due(step) or self._still_proved(batches[0]):
+            if not every and self._proved(batches):
+                if self._still_proved(batches[0]):
                     return False
                 every = thorough = True
             self.net.check_unchanged()
-            if not batches:
-                if not self.chosen:
-                    raise ValueError("the first batch must have samples on every rank")
-                return False
             self._find_route(batches, every, thorough)
         return True
 
@@ -143,7 +143,6 @@ class Routes:
     def _find_route(self, batches: Sequence[Batch], every: bool, thorough: bool) -> None:
         """Find a route that is proved on these batches."""
         inputs = batches[0].inputs
-        arrange = partial(self._place_blocks, inputs)
         self._follow_changes(inputs)
         many, reason, written = len(batches) > 1, None, set[str]()
         while True:
@@ -153,10 +152,10 @@ class Routes:
                 for batch in batches:
                     known = self.chain.is_proved(batch.inputs, many=many)
                     if every or batch is batches[0] or not known:
-                        written |= self._prove_one(batch, arrange, many, thorough)
+                        written |= self._prove_one(batch, inputs, many, thorough)
                 break
             except UnprovedError as error:
-                reason = reason or _replaced_forward(self._model) or str(error)
+                reason = reason or (_REPLACED if "forward" in vars(self._model) else str(error))
                 self._fall(reason)
         self._recut = False
         self._structure = Structure(self._model, written)
@@ -168,37 +167,27 @@ class Routes:
                 )
             )
 
-    def _prove_one(
-        self, batch: Batch, arrange: Callable[[], None], many: bool, thorough: bool
-    ) -> set[str]:
+    def _prove_one(self, batch: Batch, first: Inputs, many: bool, thorough: bool) -> set[str]:
         """Prove the present route on a batch; the attributes that forward itself writes."""
         few, proof = None if thorough else self._few(batch), None
         if few is not None:
             with suppress(Exception):  # all samples will say what is wrong, or that nothing is
-                found = self._proved_on(few, arrange)
+                found = self._proved_on(few, first)
                 if self.chain.how == "export":  # what it baked in for these sizes shows in outputs
                     verify(self.chain, batch.inputs, briefly=True)
                 proof = found if found.finite and not self.unseen else None
         if proof is None:
             # Ranks that meet in a normalisation must make as many passes as each other.
             beside = thorough or self.net.weigh_losses
-            proof = self._proved_on(batch, arrange, all_samples=True, beside=beside)
+            proof = self._proved_on(batch, first, all_samples=True, beside=beside)
         if proof.finite:
             self.chain.mark_proved(batch.inputs, many=many)
         return set(proof.written)
 
     def _proved_on(
-        self,
-        batch: Batch,
-        arrange: Callable[[], None],
-        *,
-        all_samples: bool = False,
-        beside: bool = False,
+        self, batch: Batch, first: Inputs, all_samples: bool = False, beside: bool = False
     ) -> Proof:
-        """The proof on these samples, also `beside` the present point if that was asked for.
-
-        All samples may be cut for their own sizes alone.
-        """
+        """The proof on these samples (all may be cut for their own sizes), or `beside` as well."""
         proof = Proof(self.net, batch)
         try:
             proof.check_stages()
@@ -207,7 +196,7 @@ class Routes:
                 raise
             proof.check_stages()
         with proving():
-            arrange()
+            self._place_blocks(first)
         proof.check_gradients()
         self.unseen = proof.unseen
         if proof.finite and (beside or self.unseen):
@@ -285,11 +274,7 @@ class Routes:
             )
 
 
-def _replaced_forward(model: nn.Module) -> str:
-    """Why a model whose forward was replaced on the object cannot be cut; "" where it was not."""
-    if "forward" not in vars(model):
-        return ""
-    return (
-        "its forward was replaced (by mixed_precision= of Accelerate or bf16=True of transformers, "
-        "perhaps: leave these off, and run opt.step under torch.autocast)"
-    )
+_REPLACED = (
+    "its forward was replaced (by mixed_precision= of Accelerate or bf16=True of transformers, "
+    "perhaps: leave these off, and run opt.step under torch.autocast)"
+)
