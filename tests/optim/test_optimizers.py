@@ -386,7 +386,7 @@ ERRORS: list[tuple[dict[str, Any], str]] = [
     ({"blocks": [nn.Linear(2, 2)]}, "has a Linear that is not in the model"),
     ({"blocks": ["0", "1", "2", "4"]}, r"blocks\[1\] \(1\) has no trained parameters"),
     ({"blocks": [3.5]}, "blocks must hold modules"),
-    ({"blocks": "blocks"}, "'layers' is the only word"),
+    ({"blocks": "blocks"}, "blocks must be 'layers', a number, or a list"),
     ({"blocks": 7, "example": batch(2)[0]}, "the model has 3 layers"),
     ({"max_overhead": 0.5, "example": batch(2)[0]}, "max_overhead must be at least 1"),
     ({"max_overhead": 2.0, "blocks": 2}, "not both"),

@@ -28,10 +28,9 @@ without one also by what else there is. Where nothing is said of the steps they 
 momentum β they are multiplied by 1 − β."""
 
 ADAGRAD_NORMS: dict[str | None, float] = {None: 1.0, "spectral": 1.0, "spectral-linear": 1.0}
-"""c in Λ_j = √(1 + G_j/c²) where no lr is given, with G_j the sum of ‖g^j‖² so far (AdaGrad-Norm by
-blocks). A net begins on a plateau, where gradients are small and the steps stay large; they fall as
-gradients, and with them noise, add up. No block moves by more than the rate times c in a cycle.
-Rates and norms are from `docs/benchmarks/nets.md`."""
+"""c in Λ_j = √(1 + G_j/c²) where no lr is given, with G_j the sum of ‖g^j‖² so far. A net begins on
+a plateau, where gradients are small and the steps stay large; they fall as gradients add up. No
+block moves by more than the rate times c in a cycle."""
 
 CLIP_NORMS: dict[str | None, float] = {
     None: 0.5, "momentum": 0.5, "one block": 1.0, "spectral": 0.5, "spectral-linear": 0.5,
@@ -40,9 +39,8 @@ CLIP_NORMS: dict[str | None, float] = {
 gradients many times the usual ones, along which a large step destroys what was learned."""
 
 DAMPING: dict[str | None, float] = {"curvature": 10.0}
-"""Λ_j = L_j + this. A net is nearly flat at its start and curves within some tens of cycles, so
-that steps of η/L_j alone would leave the region where L_j was measured. For other preconditioners
-it is a guard against 0."""
+"""Λ_j = L_j + this: a net is nearly flat at its start and curves within some tens of cycles. For
+other preconditioners it is a guard against 0."""
 
 RECURSIVE_RATES: dict[str | None, float] = {
     None: 0.005, "spectral": 0.01, "spectral-linear": 0.01, "curvature": 0.05, "adam": 1e-3,
@@ -81,11 +79,8 @@ def check_model(model: Any, precondition: str | None) -> nn.Module:
         hint = ": give the model itself, not model.parameters()" if hasattr(model, "send") else ""
         raise TypeError(f"model must be an nn.Module, got {type(model).__name__}{hint}")
     found: nn.Module = model
-    inner: Any = model
-    while isinstance(inner, nn.Module):
-        found = inner
-        ddp = isinstance(found, nn.parallel.DistributedDataParallel)
-        inner = found.module if ddp else getattr(found, "_orig_mod", None)
+    while isinstance(found, nn.parallel.DistributedDataParallel) or hasattr(found, "_orig_mod"):
+        found = getattr(found, "_orig_mod", None) or found.module  # type: ignore[assignment]
     for name, p in found.named_parameters():
         if type(p).__name__ == "DTensor":  # FSDP2's `fully_shard`, tensor parallelism
             raise ValueError(
@@ -121,8 +116,7 @@ def check_resident(
     opt: CyclicOptimizer, resident: Any, visit_steps: Any, steps: StepOptions, **refused: Any
 ) -> None:
     """Refuse what visits to one block at a time cannot have."""
-    if resident != "block":
-        raise ValueError(f"resident must be 'block' or None, got {resident!r}")
+    require(resident == "block", "resident", resident, "'block' or None")
     whole_number("visit_steps", visit_steps, 1)
     if opt.name != "SCCD":
         raise ValueError(f"resident='block' is for SCCD, not for {type(opt).__name__}")
@@ -139,15 +133,10 @@ def check_capture(
     """Refuse capture=True where nothing can be captured."""
     if isinstance(turns.order, Greedy):
         raise ValueError("capture=True cannot take order='greedy', which looks at every gradient")
-    if recursive and not turns.fixed:
+    if not turns.fixed and (recursive or not alone):
         raise ValueError(
-            "capture=True with a recursive method needs an order that stays: forward, backward or "
-            "a list (where it changes, the lagged point is a tape, which a graph cannot hold)"
-        )
-    if not (alone or turns.fixed):
-        raise ValueError(
-            "capture=True over several processes needs an order that stays: forward, backward or "
-            "a list"
+            "capture=True with a recursive method, or over several processes, needs an order that "
+            "stays: forward, backward or a list"
         )
     if not all(p.is_cuda for p in parameters):
         raise ValueError(
@@ -194,19 +183,20 @@ class StepOptions:
         pair = isinstance(self.betas, tuple | list) and len(self.betas) == 2
         pair = pair and all(isinstance(b, int | float) and 0 <= b < 1 for b in self.betas)
         require(pair, "betas", self.betas, "two numbers in [0, 1)")
-        if self.precondition == "adam":
-            own = {"momentum in betas[0]: leave momentum at 0": self.momentum > 0,
-                   "own scale, from betas[1]: leave adagrad_norm at None":
-                       self.adagrad_norm not in (None, math.inf)}  # fmt: skip
-            for advice, given in own.items():
-                if given:
-                    raise ValueError(f"precondition='adam' has its {advice}")
+        adam = self.precondition == "adam"
+        if adam and self.momentum > 0:
+            raise ValueError(
+                "precondition='adam' has its momentum in betas[0]: leave momentum at 0"
+            )
+        if adam and self.adagrad_norm not in (None, math.inf):
+            raise ValueError(
+                "precondition='adam' has its own scale, from betas[1]: leave adagrad_norm at None"
+            )
 
     def complete(self, *, one_block: bool, recursive: bool, imaginary: bool) -> bool:
         """Take defaults where no lr is given; whether that lr is one for the first epochs alone.
 
-        Where nothing is said of the steps they are Adam's: the same rate trains any net, whatever
-        the size of its gradients. Not for `SGD`, and not for complex parameters.
+        Where nothing is said of the steps they are Adam's, but for `SGD` and complex parameters.
         Adam's steps are bounded by themselves, the curvature's by its damping, and the estimate of
         a recursive method has no spikes: their norms have no default (see `docs/nets.md`).
         """

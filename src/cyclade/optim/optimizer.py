@@ -13,21 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from cyclade._checks import function, whole_number
-from cyclade.optim import views
+from cyclade.optim import arguments, views
 from cyclade.optim._warn import warn_user
-from cyclade.optim.arguments import (
-    StepOptions,
-    check_capture,
-    check_closure,
-    check_loss,
-    check_model,
-    check_names,
-    check_resident,
-    rates_as_number,
-    rates_of,
-    shared_options,
-    signature_of,
-)
 from cyclade.optim.batches import Count, as_inputs
 from cyclade.optim.blocks.costs import CostWarning
 from cyclade.optim.blocks.partitioning import Partitioning
@@ -70,11 +57,11 @@ class CyclicOptimizer(torch.optim.Optimizer):
     def __init_subclass__(cls) -> None:
         """Signatures show every parameter, also those that a method hands on to this class."""
         super().__init_subclass__()
-        cls.__signature__ = signature_of(cls)
+        cls.__signature__ = arguments.signature_of(cls)
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         """Refuse options that there are not, by name; remember the others."""
-        check_names(cls.__name__, options, cls.__signature__)
+        arguments.check_names(cls.__name__, options, cls.__signature__)
         self = super().__new__(cls)
         self.__dict__["_given"] = (args, options)
         return self
@@ -97,19 +84,19 @@ class CyclicOptimizer(torch.optim.Optimizer):
         batch_size: Callable[[Any], int] | None = None,
         resident: str | None = None, visit_steps: int = 50,
     ) -> None:  # fmt: skip
-        model = check_model(model, precondition)
-        check_loss(loss_fn, model)
+        model = arguments.check_model(model, precondition)
+        arguments.check_loss(loss_fn, model)
         if batch_size is not None:
             function("batch_size", batch_size, "a function of the inputs that counts their samples")
         whole_number("curvature_every", curvature_every, 1)
         whole_number("curvature_iterations", curvature_iterations, 1)
-        steps = StepOptions(
+        steps = arguments.StepOptions(
             lr, weight_decay, momentum, nesterov, clip_norm, clip_total_norm, adagrad_norm,
             maximize, precondition, damping, betas, eps,
         )  # fmt: skip
         steps.check()
         if resident is not None:
-            check_resident(self, resident, visit_steps, steps, reg=reg, capture=capture)
+            arguments.check_resident(self, resident, visit_steps, steps, reg=reg, capture=capture)
             self.visit_steps, steps.precondition = int(visit_steps), "adam"
         kind = {"one_block": self.one_block, "recursive": self.recursive}
         imaginary = any(p.is_complex() for p in model.parameters())
@@ -139,21 +126,22 @@ class CyclicOptimizer(torch.optim.Optimizer):
         super().__init__(
             [
                 {"params": [self.net.parameters[n] for n in one.params], "name": one.name, "lr": lr}
-                for one, lr in zip(groups, rates_of(steps.lr, len(groups)), strict=True)
+                for one, lr in zip(groups, arguments.rates_of(steps.lr, len(groups)), strict=True)
             ],
             steps.defaults(),
         )
         if inputs is not None:
             self.partitioning.count(self.net.chain, inputs)
-        self.run_options = shared_options(self, loss_fn, order, seed)
-        settled = {"whether the blocks are known (example=)": self._settled}
-        self._seed = self._ranks.agree({**self.run_options, **settled})["seed"]
+        self.run_options = arguments.shared_options(self, loss_fn, order, seed)
+        settled = self._routes.settled and self.partitioning.ready  # blocks need no batch
+        said = {**self.run_options, "whether the blocks are known (example=)": settled}
+        self._seed = self._ranks.agree(said)["seed"]
         self._turns = Turns(
             turns, self._seed, one_at_a_time=self.one_at_a_time, visit_steps=self.visit_steps
         )
         if capture:
             parameters, alone = self.net.parameters.values(), self._ranks.alone
-            check_capture(self._turns, parameters, recursive=self.recursive, alone=alone)
+            arguments.check_capture(self._turns, parameters, recursive=self.recursive, alone=alone)
         self.rule = RefreshRule(type(self).__name__, self.b, self.b_small)
         self._reg, self._capture = reg, capture
         self._no_decay = no_decay_names(no_decay, self.net)
@@ -163,13 +151,8 @@ class CyclicOptimizer(torch.optim.Optimizer):
         self._warned: set[str] = set()
         self._fed: list[tuple[Any, float | None]] = []  # micro-batches and weights for step()
         self._loss: Tensor | None = None  # of the last step
-        if self._settled:
+        if settled:
             self._arrange(self.partitioning.choose(self.net.chain), first=True)
-
-    @property
-    def _settled(self) -> bool:
-        """Whether the blocks can be chosen without a batch."""
-        return self._routes.settled and self.partitioning.ready
 
     # ------------------------------------------------------------------------------ the blocks
 
@@ -292,7 +275,8 @@ class CyclicOptimizer(torch.optim.Optimizer):
             return self._closure_step(inputs, refresh)
         with exact_autocast():
             batch = self._global_batch(inputs, target, weights, refresh)
-            if self._ranks.prove(lambda every: self._prove(batch.batches, every), batch):
+            prove = partial(self._routes.prove, batch.batches, self.draws)
+            if self._ranks.prove(prove, batch):
                 self._take_proved()
             again = self.rule.refreshes(batch.size, refresh)
             with self._drawing():
@@ -307,7 +291,7 @@ class CyclicOptimizer(torch.optim.Optimizer):
         return self._ranks.global_batch(
             (inputs, target, self._loss_fn, weights, count), refresh, draws=self.draws,
             ready=lambda batches: not prove and self._routes.ready(batches, self.draws),
-            rates=partial(rates_as_number, self.param_groups),
+            rates=partial(arguments.rates_as_number, self.param_groups),
         )  # fmt: skip
 
     @contextmanager
@@ -326,7 +310,8 @@ class CyclicOptimizer(torch.optim.Optimizer):
         """
         with exact_autocast():
             batch = self._global_batch(inputs, target, None, True, prove=True)
-            self._ranks.prove(lambda every: self._prove(batch.batches, True, thorough=True), batch)
+            prove = partial(self._routes.prove, batch.batches, self.draws, thorough=True)
+            self._ranks.prove(lambda every: prove(True), batch)
             self._take_proved()
         return ProofReport(self.route, self.net.m, tuple(self._routes.unseen))
 
@@ -351,7 +336,7 @@ class CyclicOptimizer(torch.optim.Optimizer):
     def _closure_step(self, closure: Callable[[], Tensor], refresh: bool | None) -> Tensor:
         if refresh is None and self.recursive:
             raise ValueError("step(closure) cannot see the batch size: give refresh=True or False")
-        check_closure(self.param_groups, self.net.parameters)
+        arguments.check_closure(self.param_groups, self.net.parameters)
         self.net.check_unchanged()
         self._routes.check_parameters()
         if self._runner is None:  # a closure costs a pass for every block
@@ -363,7 +348,7 @@ class CyclicOptimizer(torch.optim.Optimizer):
             )
         )
         again = self.rule.refreshes(0, True if refresh is None else refresh)
-        rates = partial(rates_as_number, self.param_groups)
+        rates = partial(arguments.rates_as_number, self.param_groups)
         self._ranks.check_closure(refresh, self.draws, rates)
         with exact_autocast(), self._drawing():
             self._loss = self.runner.step([], again, closure)
@@ -376,12 +361,8 @@ class CyclicOptimizer(torch.optim.Optimizer):
         On the first batch this also chooses the blocks. Afterwards it looks whether the model has
         changed, and only then proves again.
         """
-        if self._prove(batches):
+        if self._routes.prove(batches, self.draws):
             self._take_proved()
-
-    def _prove(self, batches: list[Batch], every: bool = False, *, thorough: bool = False) -> bool:
-        """Prove what is not proved yet (or `every` batch); whether there was anything."""
-        return self._routes.prove(batches, self.draws, every=every, thorough=thorough)
 
     def _take_proved(self) -> None:
         """What follows from a proof: the blocks stand, and graphs recorded before it do not."""
@@ -451,4 +432,4 @@ def _built_again(cls: Any, args: Any, options: Any, state: dict[str, Any]) -> Cy
     return optimizer
 
 
-CyclicOptimizer.__signature__ = signature_of(CyclicOptimizer)
+CyclicOptimizer.__signature__ = arguments.signature_of(CyclicOptimizer)

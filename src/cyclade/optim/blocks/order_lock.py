@@ -1,11 +1,10 @@
 """Seeing that a fixed order has locked: gradients of a block that point the same way for ever.
 
 On deep nets with momentum or Adam's steps the loss swings along directions that all blocks share.
-A simultaneous step meets the swing with alternating sign: the cosine of a block's gradients in
-successive cycles is negative, and the swing averages out. In a fixed order every block meets the
-same phase in every cycle: the cosine stays high, and what should cancel adds up to a drift
-(`studies/deep` measures it). The vectors for the cosine are there already: with
-b_k = μ b_{k−1} + g_k, two neighbouring buffers give the gradient between them, up to a factor.
+A simultaneous step meets the swing with alternating sign, and it averages out. In a fixed order
+every block meets the same phase in every cycle: the cosine of a block's successive gradients stays
+high, and what should cancel adds up to a drift (`studies/deep`). With b_k = μ b_{k−1} + g_k two
+neighbouring buffers of the momentum give the gradient between them, up to a factor.
 """
 
 from __future__ import annotations
@@ -30,10 +29,9 @@ PROGRESS = 0.9
 LOCKED = 0.45
 """A mean cosine over blocks and looks that only locked orders were seen to reach.
 
-In `studies/deep/records.json` 23 of the 42 runs of the GPT in forward order reach more; the
-others, mostly at larger steps, swing so widely that the cosine no longer tells. Simultaneous steps
-stay below 0.48, and the ResNet-18 below 0.45 in every order. Steps so small that nothing swings are
-above in every order (0.67): then the loss falls, or lr is far too small.
+In `studies/deep/records.json` 23 of the 42 runs of the GPT in forward order reach more.
+Simultaneous steps stay below 0.48, and the ResNet-18 below 0.45 in every order. Steps so small that
+nothing swings are above in every order: then the loss falls, or lr is far too small.
 """
 
 
@@ -84,9 +82,8 @@ class LockWatch:
         self._losses = [*self._losses[1 - LOOKS :], loss]
         mean = sum(self._means) / LOOKS
         falls = loss < PROGRESS * self._losses[0]
-        if len(self._means) < LOOKS or mean <= LOCKED or falls:
-            return
-        if self._fixed and self._net.m > 1 and not self._warned:
+        known = len(self._means) == LOOKS and self._fixed and self._net.m > 1
+        if known and mean > LOCKED and not falls and not self._warned:
             self._warned = True
             warn_user(
                 LockWarning(

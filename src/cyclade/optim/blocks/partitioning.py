@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -37,11 +37,10 @@ TWO_BLOCKS = 4 / 3
 
 
 class Partitioning:
-    """Param groups, which are known at once, and how they are merged into blocks.
+    """Param groups (layers, or the blocks that the user has named), and their merging into blocks.
 
-    `groups` are the layers, or the blocks that the user has named. `choose` merges them by cost
-    where that was asked for, and leaves them as they are otherwise. `costs` are the multiply-adds
-    of the stages, once `count` has seen a batch.
+    `choose` merges them by cost where that was asked for. `costs` are the multiply-adds of the
+    stages, once `count` has seen a batch.
     """
 
     def __init__(
@@ -77,15 +76,10 @@ class Partitioning:
             )
         elif isinstance(blocks, Iterable) and not isinstance(blocks, str):
             layers = named(model, chain, blocks)
-        elif isinstance(blocks, str) and blocks != "layers":
-            raise TypeError(
-                f"blocks={blocks!r}: 'layers' is the only word; else a number, or a list of "
-                "modules, their names, or lists of these"
-            )
-        elif blocks is not None and not isinstance(blocks, str):
+        elif blocks not in (None, "layers"):
             raise TypeError(
                 "blocks must be 'layers', a number, or a list of modules, their names, or lists "
-                f"of these, got {type(blocks).__name__}"
+                f"of these, got {blocks!r}"
             )
         self.groups = [replace(layer, groups=(i,)) for i, layer in enumerate(layers)]
 
@@ -96,7 +90,7 @@ class Partitioning:
 
     @property
     def m(self) -> int:
-        """The number of blocks, where it is asked for; else that of the groups."""
+        """The number of blocks that is asked for; else that of the groups."""
         return self._number or len(self.groups)
 
     @property
@@ -144,10 +138,7 @@ class Partitioning:
         return found
 
     def block_costs(self, blocks: list[Block]) -> list[float]:
-        """Multiply-adds of the stages of each block; NaN before they are counted.
-
-        In a model that runs whole each block pays for all of it.
-        """
+        """Multiply-adds of each block's stages (all of a whole model); NaN before the count."""
         if self.costs is None or len(self.costs) == 1:
             return [math.nan if self.costs is None else self.costs[0]] * len(blocks)
         starts = [block.start for block in blocks]
@@ -155,10 +146,7 @@ class Partitioning:
         return [sum(self.costs[a:b]) for a, b in zip([0, *starts[1:]], ends, strict=True)]
 
     def overhead(self, blocks: list[Block]) -> float:
-        """Multiply-adds of a cycle over those of an SGD step; NaN before they are counted.
-
-        With visits to one block at a time, those of a step.
-        """
+        """Multiply-adds of a cycle (with visits: of a step) over those of an SGD step, or NaN."""
         if self.costs is None:
             return math.nan
         starts = [block.start for block in blocks]
@@ -220,14 +208,11 @@ def layers_of(model: nn.Module, chain: Chain) -> list[Block]:
 def named(model: nn.Module, chain: Chain, blocks: Iterable[Any]) -> list[Block]:
     """Blocks from modules, module names or parameter names, or lists of these, by first use."""
     uses = first_uses(model, chain)
-    modules = dict(model.named_modules())
-    paths = {id(module): path for path, module in modules.items()}
-    canonical = {id(p): name for name, p in model.named_parameters()}
     made: list[Block] = []
     seen: dict[str, str] = {}
     for number, entry in enumerate(blocks):
         members = entry if isinstance(entry, list | tuple | set) else [entry]
-        reached = [_members(member, modules, paths, canonical, uses) for member in members]
+        reached = [_members(model, member, uses) for member in members]
         label = "+".join(name for name, _, _ in reached)
         names = [name for _, found, _ in reached for name in found]
         for name in names:
@@ -245,14 +230,12 @@ def named(model: nn.Module, chain: Chain, blocks: Iterable[Any]) -> list[Block]:
     return in_order(made)
 
 
-def _members(
-    member: Any, modules: dict[str, nn.Module], paths: dict[int, str], canonical: dict[int, str],
-    uses: dict[str, int],
-) -> tuple[str, list[str], bool]:  # fmt: skip
+def _members(model: nn.Module, member: Any, uses: Collection[str]) -> tuple[str, list[str], bool]:
     """A member's label and its parameters, and whether it has others that are tied elsewhere."""
+    if isinstance(member, str) and member in uses:
+        return member, [member], False
+    modules = dict(model.named_modules())
     if isinstance(member, str):
-        if member in uses:
-            return member, [member], False
         if member not in modules:
             raise ValueError(
                 f"blocks names {member!r}, which is neither a module nor a trained parameter of "
@@ -260,14 +243,16 @@ def _members(
             )
         path = member
     elif isinstance(member, nn.Module):
-        if id(member) not in paths:
+        paths = [path for path, module in modules.items() if module is member]
+        if not paths:
             raise ValueError(f"blocks has a {type(member).__name__} that is not in the model")
-        path = paths[id(member)]
+        path = paths[0]
     else:
         raise TypeError(
             f"blocks must hold modules, their names, or lists of these, got {type(member).__name__}"
         )
-    inside = [canonical[id(p)] for p in modules[path].parameters() if canonical[id(p)] in uses]
+    canonical = {id(p): name for name, p in model.named_parameters() if name in uses}
+    inside = [canonical[id(p)] for p in modules[path].parameters() if id(p) in canonical]
     # A tied parameter belongs where it is named first.
     found = [name for name in inside if name.startswith(f"{path}.") or not path]
     return path or "(model)", found, len(found) < len(inside)

@@ -105,7 +105,7 @@ class Routes:
         return self._again and step > 0 and (step in _AGAIN or step % _AGAIN[-1] == 0)
 
     def prove(
-        self, batches: Sequence[Batch], step: int, *, every: bool = False, thorough: bool = False
+        self, batches: Sequence[Batch], step: int, every: bool = False, *, thorough: bool = False
     ) -> bool:
         """Prove what is not proved yet (or `every` batch); whether there was anything.
 
