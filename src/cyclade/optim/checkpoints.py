@@ -106,8 +106,8 @@ class Checkpoints:
         if self._ranks is None or self._ranks.size == 1:
             return
         for name, part in parts.items():
-            held = list(part.parameters()) if isinstance(part, torch.nn.Module) else []
-            held += [p for group in getattr(part, "param_groups", ()) for p in group["params"]]
+            held = [p for group in getattr(part, "param_groups", ()) for p in group["params"]]
+            held += part.parameters() if isinstance(part, torch.nn.Module) else []
             if any(type(tensor).__name__ == "DTensor" for tensor in held):
                 raise ValueError(
                     f"{name} is sharded (fully_shard, or tensor parallelism), and the first rank "

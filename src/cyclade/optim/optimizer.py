@@ -291,7 +291,7 @@ class CyclicOptimizer(torch.optim.Optimizer):
         return self._ranks.global_batch(
             (inputs, target, self._loss_fn, weights, count), refresh, draws=self.draws,
             ready=lambda batches: not prove and self._routes.ready(batches, self.draws),
-            rates=partial(arguments.rates_as_number, self.param_groups),
+            rates=arguments.rates_as_number(self.param_groups),
         )  # fmt: skip
 
     @contextmanager
@@ -348,7 +348,7 @@ class CyclicOptimizer(torch.optim.Optimizer):
             )
         )
         again = self.rule.refreshes(0, True if refresh is None else refresh)
-        rates = partial(arguments.rates_as_number, self.param_groups)
+        rates = arguments.rates_as_number(self.param_groups)
         self._ranks.check_closure(refresh, self.draws, rates)
         with exact_autocast(), self._drawing():
             self._loss = self.runner.step([], again, closure)

@@ -1,9 +1,8 @@
 """One batch over many processes: what ranks agree on, and what they sum.
 
-An optimizer asks one of two helpers: `OneProcess`, which has nothing to do, or `ManyProcesses`.
-The second makes everything that decides a trajectory the same on all ranks: parameters and buffers
-(broadcast once), the seed, the options and the blocks (compared, or those of the first rank),
-before every step the size and the coin of the whole batch, and in it the gradients and the loss.
+An optimizer asks `OneProcess`, which has nothing to do, or `ManyProcesses`. The second makes
+everything that decides a trajectory the same on all ranks: parameters and buffers, the seed, the
+options and the blocks, and in every step the size of the batch, the coin, gradients and loss.
 """
 
 from __future__ import annotations
@@ -55,7 +54,6 @@ class GlobalBatch:
 
     batches: list[Batch]
     size: int
-    refresh: bool | None
     proved: bool = False
 
 
@@ -75,17 +73,17 @@ class OneProcess:
 
     def global_batch(
         self, read: tuple[Any, ...], refresh: bool | None, *,
-        ready: Callable[[list[Batch]], bool], draws: int, rates: Callable[[], float],
+        ready: Callable[[list[Batch]], bool], draws: int, rates: float,
     ) -> GlobalBatch:  # fmt: skip
         """The batch that ``as_batches(*read)`` is (a part of)."""
         batches = as_batches(*read)
-        return GlobalBatch(batches, sum(batch.size for batch in batches), refresh)
+        return GlobalBatch(batches, sum(batch.size for batch in batches))
 
     def prove(self, prove: Callable[[bool], bool], batch: GlobalBatch) -> bool:
         """Run the proof where it is due; whether it was."""
         return prove(False)
 
-    def check_closure(self, refresh: bool | None, draws: int, rates: Callable[[], float]) -> None:
+    def check_closure(self, refresh: bool | None, draws: int, rates: float) -> None:
         """See that all ranks give a closure, with the same coin."""
 
     def closure(self, closure: Callable[[], Any]) -> Callable[[], Any]:
@@ -153,7 +151,7 @@ class ManyProcesses(OneProcess):
 
     def global_batch(
         self, read: tuple[Any, ...], refresh: bool | None, *,
-        ready: Callable[[list[Batch]], bool], draws: int, rates: Callable[[], float],
+        ready: Callable[[list[Batch]], bool], draws: int, rates: float,
     ) -> GlobalBatch:  # fmt: skip
         """The batch of which ``as_part(*read)`` is this rank's part.
 
@@ -179,20 +177,20 @@ class ManyProcesses(OneProcess):
         if sum(counts) == 0:
             raise ValueError("step got a batch of which no rank has a sample (or a label) to count")
         weighed = shares(batches, sum(counts))
-        return GlobalBatch(weighed, int(sum(sizes)), refresh, all(ready_there))
+        return GlobalBatch(weighed, int(sum(sizes)), all(ready_there))
 
-    def check_closure(self, refresh: bool | None, draws: int, rates: Callable[[], float]) -> None:
+    def check_closure(self, refresh: bool | None, draws: int, rates: float) -> None:
         self._exchange(None, _CLOSURE, refresh, draws, rates, [])
 
     def _exchange(
         self, trouble: Exception | None, kind: float, refresh: bool | None, draws: int,
-        rates: Callable[[], float], more: list[float],
+        rates: float, more: list[float],
     ) -> list[list[float]]:  # fmt: skip
         # Some of the parameters, all of them in turn: a look takes time.
         count = len(self._replicas)
         some = range(draws * _LOOKS, draws * _LOOKS + min(_LOOKS, count))
         looked_at = [self._replicas[k % count] for k in some]
-        row = [float(trouble is not None), kind, _REFRESH[refresh], draws, rates(),
+        row = [float(trouble is not None), kind, _REFRESH[refresh], draws, rates,
                float(sum(_bits(p) for _, p in looked_at) % 2**52)]  # fmt: skip
         width = 10
         mine = [*row, *map(float, more)]
@@ -236,7 +234,7 @@ class ManyProcesses(OneProcess):
             done = prove(self.synchronised)
         except Exception as error:
             trouble = error
-        self._raise(trouble, bool(any(row[0] for row in self.ranks.rows([trouble is not None]))))
+        self._raise(trouble, any(row[0] for row in self.ranks.rows([trouble is not None])))
         return done
 
     def _raise(self, trouble: Exception | None, anywhere: bool) -> None:
