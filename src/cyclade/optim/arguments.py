@@ -254,16 +254,6 @@ def rates_of(lr: Any, m: int) -> list[Any]:
     return [lr.clone() for _ in rates] if isinstance(lr, Tensor) else rates
 
 
-def rates_as_number(groups: list[dict[str, Any]]) -> float:
-    """A number that changes with any lr or weight decay that the host knows."""
-    found = 0.0
-    for i, group in enumerate(groups):
-        for name, scale in (("lr", 1.0), ("weight_decay", math.pi)):
-            value = group[name]
-            found += 0.0 if isinstance(value, Tensor) else scale * (i + 1) * float(value)
-    return found
-
-
 def shared_options(opt: CyclicOptimizer, loss_fn: Any, order: Any, seed: int) -> dict[str, Any]:
     """What must be the same on all ranks, and in a run that is taken up again."""
     groups = [

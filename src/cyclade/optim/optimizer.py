@@ -291,7 +291,7 @@ class CyclicOptimizer(torch.optim.Optimizer):
         return self._ranks.global_batch(
             (inputs, target, self._loss_fn, weights, count), refresh, draws=self.draws,
             ready=lambda batches: not prove and self._routes.ready(batches, self.draws),
-            rates=arguments.rates_as_number(self.param_groups),
+            groups=self.param_groups,
         )  # fmt: skip
 
     @contextmanager
@@ -348,8 +348,7 @@ class CyclicOptimizer(torch.optim.Optimizer):
             )
         )
         again = self.rule.refreshes(0, True if refresh is None else refresh)
-        rates = arguments.rates_as_number(self.param_groups)
-        self._ranks.check_closure(refresh, self.draws, rates)
+        self._ranks.check_closure(refresh, self.draws, self.param_groups)
         with exact_autocast(), self._drawing():
             self._loss = self.runner.step([], again, closure)
         self.rule.count(again, asked=True)

@@ -247,7 +247,7 @@ class _ShardedOptimizer(torch.optim.Optimizer):
         net, rule = self.net, self._rule
         whole = self._ranks.global_batch(
             (inputs, target, net.loss_fn, None), refresh, ready=lambda batches: True,
-            draws=self.draws, rates=sum(map(float, self._rates())),
+            draws=self.draws, groups=self.param_groups,
         )  # fmt: skip
         again = rule.refreshes(whole.size, refresh)
         self.draws += 1

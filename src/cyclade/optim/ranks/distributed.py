@@ -7,6 +7,7 @@ options and the blocks, and in every step the size of the batch, the coin, gradi
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -30,6 +31,7 @@ from cyclade.ranks import RankLostError, Ranks, initialised
 
 __all__ = ["ManyProcesses", "OneProcess", "RankLostError", "ranks_of"]
 
+Groups = list[dict[str, Any]]
 _REFRESH = {None: -1.0, False: 0.0, True: 1.0}
 _BATCH, _CLOSURE = 0.0, 1.0
 _LOOKS = 8  # parameters that a step compares between ranks
@@ -73,7 +75,7 @@ class OneProcess:
 
     def global_batch(
         self, read: tuple[Any, ...], refresh: bool | None, *,
-        ready: Callable[[list[Batch]], bool], draws: int, rates: float,
+        ready: Callable[[list[Batch]], bool], draws: int, groups: Groups,
     ) -> GlobalBatch:  # fmt: skip
         """The batch that ``as_batches(*read)`` is (a part of)."""
         batches = as_batches(*read)
@@ -83,7 +85,7 @@ class OneProcess:
         """Run the proof where it is due; whether it was."""
         return prove(False)
 
-    def check_closure(self, refresh: bool | None, draws: int, rates: float) -> None:
+    def check_closure(self, refresh: bool | None, draws: int, groups: Groups) -> None:
         """See that all ranks give a closure, with the same coin."""
 
     def closure(self, closure: Callable[[], Any]) -> Callable[[], Any]:
@@ -151,7 +153,7 @@ class ManyProcesses(OneProcess):
 
     def global_batch(
         self, read: tuple[Any, ...], refresh: bool | None, *,
-        ready: Callable[[list[Batch]], bool], draws: int, rates: float,
+        ready: Callable[[list[Batch]], bool], draws: int, groups: Groups,
     ) -> GlobalBatch:  # fmt: skip
         """The batch of which ``as_part(*read)`` is this rank's part.
 
@@ -166,7 +168,7 @@ class ManyProcesses(OneProcess):
             trouble = error
         counted = sum(batch.weight for batch in batches)
         rows = self._exchange(
-            trouble, _BATCH, refresh, draws, rates, [counted, size, len(batches), proved]
+            trouble, _BATCH, refresh, draws, groups, [counted, size, len(batches), proved]
         )
         counts, sizes, pieces, ready_there = zip(*rows, strict=True)
         if self.synchronised and len(set(pieces)) > 1:
@@ -179,18 +181,18 @@ class ManyProcesses(OneProcess):
         weighed = shares(batches, sum(counts))
         return GlobalBatch(weighed, int(sum(sizes)), all(ready_there))
 
-    def check_closure(self, refresh: bool | None, draws: int, rates: float) -> None:
-        self._exchange(None, _CLOSURE, refresh, draws, rates, [])
+    def check_closure(self, refresh: bool | None, draws: int, groups: Groups) -> None:
+        self._exchange(None, _CLOSURE, refresh, draws, groups, [])
 
     def _exchange(
         self, trouble: Exception | None, kind: float, refresh: bool | None, draws: int,
-        rates: float, more: list[float],
+        groups: Groups, more: list[float],
     ) -> list[list[float]]:  # fmt: skip
         # Some of the parameters, all of them in turn: a look takes time.
         count = len(self._replicas)
         some = range(draws * _LOOKS, draws * _LOOKS + min(_LOOKS, count))
         looked_at = [self._replicas[k % count] for k in some]
-        row = [float(trouble is not None), kind, _REFRESH[refresh], draws, rates,
+        row = [float(trouble is not None), kind, _REFRESH[refresh], draws, _rates(groups),
                float(sum(_bits(p) for _, p in looked_at) % 2**52)]  # fmt: skip
         width = 10
         mine = [*row, *map(float, more)]
@@ -303,3 +305,13 @@ def _bits(p: Tensor) -> int:
     real = torch.view_as_real(p.detach()) if p.is_complex() else p.detach()
     kind = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[real.element_size()]
     return int(real.contiguous().view(kind).sum())
+
+
+def _rates(groups: Groups) -> float:
+    """A number that changes with any lr or weight decay that the host knows."""
+    found = 0.0
+    for i, group in enumerate(groups):
+        for name, scale in (("lr", 1.0), ("weight_decay", math.pi)):
+            value = group[name]
+            found += 0.0 if isinstance(value, Tensor) else scale * (i + 1) * float(value)
+    return found
