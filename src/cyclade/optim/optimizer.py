@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import math
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,7 +22,7 @@ from cyclade.optim.blocks.partitioning import Partitioning
 from cyclade.optim.cycle.prox import net_regularisers, no_decay_names
 from cyclade.optim.cycle.schedule import RefreshRule, Turns
 from cyclade.optim.cycle.sweep import exact_autocast
-from cyclade.optim.net import Batch, Block, Loss, Net
+from cyclade.optim.net import Block, Loss, Net
 from cyclade.optim.options import GroupOptions
 from cyclade.optim.proof.routes import ProofReport, Routes
 from cyclade.optim.ranks.distributed import GlobalBatch, ranks_of
@@ -171,11 +172,6 @@ class CyclicOptimizer(torch.optim.Optimizer):
         return self._turns.order
 
     @property
-    def fixed_order(self) -> bool:
-        """Whether every cycle visits the blocks in the same order."""
-        return self._turns.fixed
-
-    @property
     def runs_on(self) -> int:
         """How many ranks share every batch."""
         return self._ranks.size
@@ -298,7 +294,11 @@ class CyclicOptimizer(torch.optim.Optimizer):
     def _drawing(self) -> Iterator[None]:
         """A context in which the model draws its random numbers, which are the process's own."""
         draws = self.net.whole_model or self.net.chain.random
-        with in_turn(alone=draws), self._ranks.drawing(self._seed, self.draws, self.net):
+        others = threading.active_count() > 1  # threads that may train too
+        with (
+            in_turn(alone=draws) if others else nullcontext(),
+            self._ranks.drawing(self._seed, self.draws, self.net),
+        ):
             yield
 
     @torch.no_grad()
@@ -353,15 +353,6 @@ class CyclicOptimizer(torch.optim.Optimizer):
             self._loss = self.runner.step([], again, closure)
         self.rule.count(again, asked=True)
         return self._loss
-
-    def prepare(self, batches: list[Batch]) -> None:
-        """Make sure, before anything moves, that these batches give the model's gradients.
-
-        On the first batch this also chooses the blocks. Afterwards it looks whether the model has
-        changed, and only then proves again.
-        """
-        if self._routes.prove(batches, self.draws):
-            self._take_proved()
 
     def _take_proved(self) -> None:
         """What follows from a proof: the blocks stand, and graphs recorded before it do not."""

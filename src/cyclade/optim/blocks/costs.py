@@ -34,7 +34,7 @@ class CostWarning(UserWarning):
 def direction(order: Any) -> str | list[int]:
     """The order as the cost model knows it; random and greedy ones count as shuffled."""
     if isinstance(order, Custom):
-        return order.sequence
+        return list(order.sequence)
     if isinstance(order, list | tuple):
         return list(order)
     name = order if isinstance(order, str) else type(order).__name__.lower()

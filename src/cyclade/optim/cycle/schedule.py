@@ -41,16 +41,15 @@ class Turns:
 
     def next(self) -> list[int] | None:
         """The turns of the next step; None when they can only be chosen on the way (greedy)."""
-        if not self.one_at_a_time:
-            return None if isinstance(self.order, Greedy) else self.whole()
-        if not self._pending:
-            self._pending = self.whole()
-        return [self._pending[0]]
-
-    def whole(self) -> list[int]:
-        """The blocks of a whole cycle, in an order that does not ask for scores."""
+        if isinstance(self.order, Greedy):
+            return None
+        if self._pending:
+            return [self._pending[0]]
         turns = list(self.order.turns(self.m, self._rng, list))
-        return turns if self.visit_steps is None else np.repeat(turns, self.visit_steps).tolist()
+        if not self.one_at_a_time:
+            return turns
+        self._pending = np.repeat(turns, self.visit_steps or 1).tolist()
+        return [self._pending[0]]
 
     def chosen_on_the_way(self, scores: Callable[[], list[float]]) -> Iterable[int]:
         """The turns of a cycle that looks at the scores of the blocks before each turn."""
