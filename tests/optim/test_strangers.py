@@ -24,7 +24,6 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.utils.checkpoint import checkpoint
 
 from cyclade.optim import SCCD, VROCCD
-from cyclade.optim.batches import as_batches
 from cyclade.optim.reference import Literal
 
 
@@ -217,7 +216,7 @@ def test_bounded_steps_give_the_literal_cycle(name: str, training: bool) -> None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         opt = SCCD(model, loss_fn, adagrad_norm=1.0)
-        opt.prepare(as_batches(*batch(0), opt.net.loss_fn, None))
+        opt.prove(*batch(0))
     literal = Bent(opt, twin, loss_fn)
     assert opt.net.m > 1
     for k in range(4):

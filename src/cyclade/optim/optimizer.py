@@ -295,10 +295,8 @@ class CyclicOptimizer(torch.optim.Optimizer):
         """A context in which the model draws its random numbers, which are the process's own."""
         draws = self.net.whole_model or self.net.chain.random
         others = threading.active_count() > 1  # threads that may train too
-        with (
-            in_turn(alone=draws) if others else nullcontext(),
-            self._ranks.drawing(self._seed, self.draws, self.net),
-        ):
+        turn = in_turn(alone=draws) if others else nullcontext()
+        with turn, self._ranks.drawing(self._seed, self.draws, self.net):
             yield
 
     @torch.no_grad()
