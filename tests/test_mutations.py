@@ -434,8 +434,7 @@ LINES: list[tuple[Any, str, str, str, Check]] = [
      check_retreat),
     (Runner, "_may_move", "10 * math.sqrt", "1e9 * math.sqrt", check_no_end_on_the_way),
     (module("run.stopping"), "course", "0.5 * (first - best)", "5 * (first - best)", check_course),
-    (Backtracking, "at", "edge = trial.verdict is Verdict.NOT_FINITE or (edge and trial.verdict is "
-     "Verdict.LOST)", "edge = False", check_edge),
+    (Backtracking, "at", 'edge = trial.verdict == "not finite" or (edge and trial.verdict == "lost")', "edge = False", check_edge),
     (Backtracking, "at", "if trial.curvature > self.seen[j]:", "if trial.curvature > 0:",
      check_largest_curvature),
     (Backtracking, "_check_gradient", "self.compared[j] = True", "pass", check_compared_once),

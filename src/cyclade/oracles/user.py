@@ -36,39 +36,6 @@ class UserOracle:
     What else is needed is made from these: trials move the block there and back, products with the
     Hessian are central differences of gradients, evaluations use a fresh sweep on a copy of x. What
     is missing or wrong in a sweep is said before it moves for the first time.
-
-    Example
-    -------
-    Least squares with the residual kept, so that a coordinate costs its own column:
-
-    >>> import numpy as np
-    >>> from cyclade import Layout
-    >>> from cyclade.sampling.samplers import ALL
-    >>> class LeastSquares:
-    ...     def __init__(self, A, y):
-    ...         self.A, self.y = A, y
-    ...
-    ...     def sweep(self, x, sample):
-    ...         return Residual(self.A, x, self.A @ x.view() - self.y)
-    >>> class Residual:
-    ...     def __init__(self, A, x, r):
-    ...         self.A, self.x, self.r = A, x, r
-    ...         self.get = x.get
-    ...
-    ...     def set(self, j, u):
-    ...         self.r += self.A[:, j] * (u - self.x.get(j))
-    ...         self.x.set(j, u)
-    ...
-    ...     def grad(self, j):
-    ...         return self.A[:, j : j + 1].T @ self.r
-    ...
-    ...     def value(self):
-    ...         return 0.5 * self.r @ self.r
-    >>> layout = Layout.of(np.zeros(2), "coordinates")
-    >>> A, y = np.array([[2.0, 1.0], [0.0, 1.0]]), np.array([1.0, 1.0])
-    >>> oracle = UserOracle(LeastSquares(A, y), layout)
-    >>> oracle.evaluate(layout.point(np.zeros(2)), ALL)
-    (1.0, [array([-2.]), array([-2.])])
     """
 
     def __init__(self, oracle: Any, layout: Layout) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -102,23 +103,15 @@ class WithoutGradient:
     def __init__(self, oracle: Any) -> None:
         self.oracle = oracle
 
-    def sweep(self, x: Any, sample: Sample) -> _Still:
+    def sweep(self, x: Any, sample: Sample) -> Any:
         """A sweep with nothing to compute."""
-        return _Still(x, self.oracle, sample)
+
+        def value() -> float:
+            return float(self.oracle.sweep(x, sample).value())
+
+        return SimpleNamespace(get=x.get, set=x.set, grad=lambda j: 0.0, value=value)
 
     def evaluate(self, x: Any, sample: Sample) -> tuple[float, list[Array]]:
         """f and its gradient."""
         evaluated: tuple[float, list[Array]] = self.oracle.evaluate(x, sample)
         return evaluated
-
-
-class _Still:
-    def __init__(self, x: Any, oracle: Any, sample: Sample) -> None:
-        self.get, self.set = x.get, x.set
-        self._x, self._oracle, self._sample = x, oracle, sample
-
-    def grad(self, j: int) -> float:
-        return 0.0
-
-    def value(self) -> float:
-        return float(self._oracle.sweep(self._x, self._sample).value())

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum, auto
 from functools import partial
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from cyclade._arrays import Array, all_finite, norm2, rounding_unit
-from cyclade._checks import above, probability, shown, whole_number
+from cyclade._checks import (
+    above,
+    as_float,
+    is_number,
+    listed,
+    probability,
+    require,
+    shown,
+    whole_number,
+)
 from cyclade.certificates import FIVE, contradiction_along
 from cyclade.steps.base import Eta, LineSearchError, Rated
 from cyclade.steps.scaling import equilibrate
 
 
-class Verdict(Enum):
-    """What a trial step says about L_j."""
+class Trial(NamedTuple):
+    """What a trial step says about L_j, and the curvature that was seen along it (NaN: none).
 
-    FITS = auto()
-    TOO_LONG = auto()
-    NOT_FINITE = auto()  # f has no value there
-    UNDECIDED = auto()  # values and gradients differ by rounding only
-    LOST = auto()  # the step itself is rounding
+    The step is lost where it is rounding itself; it is undecided where values and gradients differ
+    by rounding only.
+    """
 
-
-@dataclass
-class Trial:
-    """A verdict, and the curvature that was seen along the step (NaN: none)."""
-
-    verdict: Verdict
+    verdict: Literal["fits", "too long", "not finite", "undecided", "lost"]
     curvature: float = math.nan
     by_values: bool = False
 
@@ -81,12 +81,9 @@ class Backtracking(Rated):
         self.shrink = probability("shrink", shrink)
         if not isinstance(scaled, bool):
             raise TypeError(f"scaled must be True or False, got {shown(scaled)}")
-        try:
-            self.L = [float(value) for value in L]
-        except (TypeError, ValueError, RuntimeError, OverflowError):
-            raise TypeError(f"L must be a list with a number per block, got {shown(L)}") from None
-        if not self.L:
-            raise ValueError("L is empty: give a number for each block")
+        entries = listed("L", L, "a list with a number per block")
+        require(bool(entries) and all(map(is_number, entries)), "L", L, "a number for each block")
+        self.L = [as_float(value) for value in entries]
         if any(value <= 0 or math.isinf(value) for value in self.L):
             raise ValueError(f"L must be positive and finite (or NaN, to be guessed), got {self.L}")
         self.blocks = len(self.L)
@@ -125,22 +122,22 @@ class Backtracking(Rated):
             t = self.current(j)
             u = reg.prox(j, xj - t * gj, t)
             trial = self._try(j, now, xj, u, slope, value)
-            if trial.by_values and trial.verdict is Verdict.TOO_LONG:
+            if trial.by_values and trial.verdict == "too long":
                 rejections += 1
                 if rejections >= self.patience:
                     trial = self._by_gradients(j, now, xj, u, slope)
-                    if trial.verdict is not Verdict.TOO_LONG:
+                    if trial.verdict != "too long":
                         self._check_gradient(j, now, xj, u, slope, value)
-            edge = trial.verdict is Verdict.NOT_FINITE or (edge and trial.verdict is Verdict.LOST)
-            if trial.verdict is Verdict.FITS:
+            edge = trial.verdict == "not finite" or (edge and trial.verdict == "lost")
+            if trial.verdict == "fits":
                 if trial.curvature > self.seen[j]:
                     self.seen[j] = trial.curvature
                 return gj, t
-            if trial.verdict is Verdict.UNDECIDED:
+            if trial.verdict == "undecided":
                 if rejections == 0 and trial_number == 0:
                     self.L[j] = accepted  # nothing was learnt: the last L_j that was accepted
                 return gj, self.current(j)
-            if trial.verdict is Verdict.LOST:
+            if trial.verdict == "lost":
                 break
             if trial_number >= 10:  # the guess was far off, not a little
                 growth = min(growth**1.5, 1e8)
@@ -158,12 +155,12 @@ class Backtracking(Rated):
         step, eps = u - xj, rounding_unit(xj)
         length2 = norm2(step, self.shape[j])
         if not math.isfinite(length2):
-            return Trial(Verdict.TOO_LONG)
+            return Trial("too long")
         if norm2(step) <= (4 * eps) ** 2 * norm2(xj) or length2 == 0.0:
-            return Trial(Verdict.LOST)
+            return Trial("lost")
         there = now.trial(j, u)
         if not math.isfinite(there):
-            return Trial(Verdict.NOT_FINITE)
+            return Trial("not finite")
         linear = float((slope * step).sum())
         excess, allowed = there - value - linear, 0.5 * self.L[j] * length2
         noise = (16 * eps + self.noise) * max(abs(value), abs(there), abs(linear))
@@ -173,7 +170,7 @@ class Backtracking(Rated):
             # f falls by far more than promised: it bends down, or the gradient is too short.
             self._check_gradient(j, now, xj, u, slope, value)
         curvature = 2 * excess / length2 if excess > noise else math.nan
-        verdict = Verdict.FITS if excess < allowed else Verdict.TOO_LONG
+        verdict = "fits" if excess < allowed else "too long"
         return Trial(verdict, curvature, by_values=True)
 
     def _by_gradients(self, j: int, now: Any, xj: Array, u: Array, slope: Array) -> Trial:
@@ -182,13 +179,13 @@ class Backtracking(Rated):
         there = now.trial_grad(j, u)
         bent, length2 = norm2(there - slope, 1.0 / shape), norm2(u - xj, shape)
         if not math.isfinite(bent):
-            return Trial(Verdict.NOT_FINITE)
+            return Trial("not finite")
         if bent <= (64 * eps) ** 2 * max(norm2(there, 1.0 / shape), norm2(slope, 1.0 / shape)):
-            return Trial(Verdict.UNDECIDED)
+            return Trial("undecided")
         curvature = math.sqrt(bent / length2)
         # A hair of slack: for a quadratic at L_j = its curvature both sides are equal.
         fits = curvature <= self.L[j] * (1 + 1e-3)
-        return Trial(Verdict.FITS if fits else Verdict.TOO_LONG, curvature)
+        return Trial("fits" if fits else "too long", curvature)
 
     def _check_gradient(
         self, j: int, now: Any, xj: Array, u: Array, slope: Array, value: float
