@@ -83,8 +83,7 @@ def metric_inflation(
 ) -> float:
     """How many times too large Λ is, where that alone makes dist(∂F(x), 0) ≤ tol; else 0.
 
-    For normal directions v, ‖(∇²f v)^j‖ is at least about the curvature of block j. Where Λ_j is
-    more than `TOO_LARGE` times that, it is cut down to it, and the distance measured again.
+    Where Λ_j is over `TOO_LARGE` times the curvature along normal directions, it is cut down to it.
     """
     m, rng = x.layout.m, np.random.default_rng(0)
     eps = rounding_unit(x.leaves[0])
@@ -114,10 +113,9 @@ def curvature_used(
     oracle: Any, x: Point, sample: Any, gradient: Sequence[Array], reg: Any,
     current: Callable[[int], Any],
 ) -> float:  # fmt: skip
-    """The curvature of f along one step of all blocks from x, beside that which steps allow for.
+    """The curvature of f along one step of all blocks, beside that which steps allow for.
 
-    With u = prox(x − t ∇f(x)) − x it is ⟨∇f(x + u) − ∇f(x), u⟩ / Σ_j ‖u^j‖² / t_j: one where steps
-    are as long as they may be, next to zero where they are far too short. NaN where u is zero.
+    One where steps are as long as they may be, next to zero where they are far too short.
     """
     there, moves = x.copy(), []
     for j, gj in enumerate(gradient):
@@ -220,8 +218,7 @@ def contradiction_along(
 ) -> tuple[Contradiction | None, float]:
     """How φ contradicts φ'(0) = `claimed`, if it does; and the rounding unit of its values.
 
-    `size` is the usual size of such slopes, `where` says which line it is. The unit is that of the
-    arithmetic, `eps`, until a contradiction makes it worth measuring.
+    `size` is the usual size of such slopes, `where` says which line it is.
     """
     with np.errstate(all="ignore"):
         if not _central_slope(phi, length * eps ** (1 / 3), eps).contradicts(claimed, size, eps):
@@ -245,8 +242,7 @@ def contradiction_along(
 def kink_along(phi: Callable[[float], float], length: float, eps: float) -> tuple[float, float]:
     """The slopes behind and ahead of 0, where they stay apart on small scales; else equal ones.
 
-    For a φ with a Lipschitz derivative they come together like the length h over which they are
-    taken; at a kink they do not, and next to √h, as of |h|^1.5, only slowly.
+    For a φ with a Lipschitz derivative they come together like the length they are taken over.
     """
     short, long = length * eps ** (5 / 12), length * eps ** (1 / 4)
     here, sides = phi(0.0), [(phi(-h), phi(h), h) for h in (short, long)]
@@ -267,10 +263,7 @@ def contradiction(
     rng: np.random.Generator,
     blocks: Sequence[int],
 ) -> Contradiction | None:
-    """How `gradient` (by blocks) contradicts the values of f around the point x, or None.
-
-    Two random directions through x, in `blocks` only, must both contradict it.
-    """
+    """How two random directions through x, in `blocks` only, contradict `gradient`, or None."""
     names, where = x.layout.names, "a random direction"
     if len(names) > 1:
         where += f" of block {', '.join(repr(names[j]) for j in blocks[:3])}"
@@ -303,11 +296,10 @@ def contradiction_by_blocks(
     rng: np.random.Generator,
     most: int,
 ) -> Contradiction | None:
-    """How one block of `gradient`, or one of at most so many groups, contradicts the values of f.
+    """How one block of `gradient`, or one of at most `most` groups, contradicts the values of f.
 
-    A gradient that lies between the slopes at a kink yields to one that contradicts outright. In a
-    direction of all blocks the error of one would hide behind the size of the others. The blocks of
-    a group that does are then asked one by one, so that the first wrong one is named.
+    In a direction of all blocks the error of one would hide behind the size of the others. A group
+    that does is asked block by block. What lies between the slopes at a kink yields.
     """
     found, m = None, x.layout.m
     for group in np.array_split(np.arange(m), min(m, most)):

@@ -113,10 +113,7 @@ METHODS: dict[str, type[Method]] = {
 
 
 def as_method(method: Any, stochastic: bool, **given: Any) -> Method:
-    """A `Method` by its name, in any spelling, with the options `given`; or one as it is.
-
-    The default fits the problem. An option that is None or "forward" was not given.
-    """
+    """A `Method` by its name, in any spelling, with the options `given`; or one as it is."""
     given = {
         name: value
         for name, value in given.items()
@@ -176,9 +173,7 @@ def make_sampler(
 ) -> Sampler:
     """The sampler of `method` over `source` (None: f is not a sum), with the paper's defaults.
 
-    b is n for the recursive methods on a finite sum (as the paper's finite-sum corollaries choose),
-    512 on a stream (as in its experiments), and 128 for SGD and SCCD, but at most n. b' on a
-    finite sum is 3√b where steps are `searched`.
+    b is n for the recursive methods on a finite sum, 512 on a stream, and 128 for SGD and SCCD.
     """
     for name, value in {"b": b, "b_small": b_small, "p": p}.items():
         if value is not None and name not in {field.name for field in fields(method)}:

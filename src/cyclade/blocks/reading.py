@@ -94,10 +94,7 @@ def _some(mask: np.ndarray[Any, Any]) -> str:
 
 
 def groups_of_arrays(blocks: Any, labels: list[str]) -> list[list[int]]:
-    """Which arrays make up each block, from names or positions.
-
-    A name that stands for a part of a nested structure means all arrays below it.
-    """
+    """Which arrays make up each block, from names (of parts too) or positions."""
     if isinstance(blocks, str) or not _is_list(blocks):
         raise ValueError(
             f"blocks={blocks!r}: for several arrays, blocks lists the names (or positions) of the "
@@ -122,10 +119,7 @@ def groups_of_arrays(blocks: Any, labels: list[str]) -> list[list[int]]:
 
 
 def cuts_of_arrays(blocks: Mapping[Any, Any], labels: list[str]) -> list[Any]:
-    """How each array is cut, from a dict of names; one that is not named is a block by itself.
-
-    A dict inside stands for a part of a nested structure.
-    """
+    """How each array is cut, from a dict of names; one that is not named is a block."""
     found: list[Any] = ["each"] * len(labels)
     for name, cut in _flat(blocks):
         for i in _under(name, labels):
@@ -170,10 +164,7 @@ class Tree:
         return self.container(*built) if named else self.container(built)
 
     def arrays(self, x: Any) -> list[Any]:
-        """The arrays of `x`, which must be built like this; ValueError if it is not.
-
-        A dict is read by its keys, in whatever order it comes.
-        """
+        """The arrays of `x`, which must be built like this; a dict is read by its keys."""
         if self.container is None:
             return [x]
         if self.container is dict:

@@ -315,10 +315,7 @@ def out_of_gradient(derivatives: OneFunction, at: CallableSweep, j: int) -> Arra
 
 
 def block_like(gj: Any, x: Point, j: int, name: str) -> Array:
-    """A block's gradient with the shape and dtype of the block, copied, or an error naming it.
-
-    A copy, since users may hand out one buffer again and again, and g is kept.
-    """
+    """A block's gradient like the block, copied (users may reuse a buffer), or an error."""
     shape, dtype = x.layout.block_shapes[j], x.layout.dtypes[j]
     if gj.__class__ is np.ndarray and gj.dtype is dtype and gj.shape == shape:
         return gj.copy()

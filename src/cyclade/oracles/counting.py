@@ -20,15 +20,10 @@ class Calls:
 class Counting:
     """An oracle that counts what the method asks for; `evaluate`, which watches it, is not counted.
 
-    `gradients` counts component gradients: one block's gradient on a sample of size s counts
-    s · d^j / d, so a cycle over all blocks on that sample counts s, as in the paper's complexity.
-    A step of the recursive estimator looks at two points and counts both. `values` and `hvps` count
-    the function values and Hessian-vector products that line searches and curvature estimates use,
-    in samples.
-
-    Sweeps remember what they were asked while the point stays, and so does this count: a block's
-    gradient counts once at a point, and so does the value. A trial counts its value, and the point
-    that then moves there has its value already.
+    One block's gradient on a sample of size s counts s · d^j / d component gradients, so a cycle
+    over all blocks counts s, as in the paper's complexity. `values` and `hvps` count function
+    values and Hessian-vector products, in samples. What is asked again while the point stays counts
+    once, and a point that moves to a trial has its value already.
     """
 
     def __init__(self, oracle: Any, sampler: Sampler, shares: list[float]) -> None:
@@ -99,10 +94,7 @@ class _CountingSweep:
         return self._size
 
     def bend(self, j: int, u: Array) -> tuple[float, float]:
-        """⟨∇^j f_S with block j at `u` less that here, the move⟩, counted as a product; and Σ|…|.
-
-        The second is the size of the terms that the first is a difference of.
-        """
+        """⟨∇^j f_S with block j at `u` less that here, the move⟩, a product; and Σ|…|."""
         self._counts.hvps += self._size * self._shares[j]
         if hasattr(self._sweep, "bend"):
             found: tuple[float, float] = self._sweep.bend(j, u)

@@ -133,10 +133,7 @@ class Objective:
     def wrong_regulariser(
         self, x: Point, gradient: list[Any], metric: Callable[[int], Any], tol: float
     ) -> str:
-        """What is wrong with a regulariser that the user wrote, by what it says at x; else "".
-
-        One that many blocks share is asked at some thirty of them.
-        """
+        """What is wrong with a regulariser that the user wrote, by what it says at x; else ""."""
         joined = self.regs.regs[0] if isinstance(self.regs.regs[0], Joined) else None
         own: dict[int, list[int]] = {}  # the blocks of each
         for i, reg in enumerate(joined.regularisers if joined else self.regs.regs):
@@ -313,10 +310,7 @@ def _derivatives(fun: Any, jac: Any, block_jac: Any, x: Point, args: tuple[Any, 
 
 
 def as_limits(stop: Any, n: float | None, **given: Any) -> Limits:
-    """When to stop, by keywords or by an object.
-
-    The default limit is `EPOCHS` passes where n terms are sampled, else `CYCLES`.
-    """
+    """When to stop, by keywords or by an object; `n` is the number of terms that are sampled."""
     if stop is not None:
         if not isinstance(stop, Stop):
             raise TypeError(f"stop must be a cyclade.Stop, got {type(stop).__name__}")
@@ -343,11 +337,7 @@ def as_limits(stop: Any, n: float | None, **given: Any) -> Limits:
 
 
 def looks(every: Any, method: Method, sampler: Any, rng: np.random.Generator) -> Any:
-    """When F is evaluated.
-
-    By default every 10 cycles; before a refresh on all terms, which then has its gradient already;
-    or about once in a pass over the n terms.
-    """
+    """When F is evaluated: see `every` of `minimize`."""
     if every is not None:
         try:
             return EveryCycles(whole_number("every", every, 1))
@@ -458,11 +448,7 @@ def as_steps(
     deterministic: bool,
     shrink_every: int = 1,
 ) -> Rated:
-    """The steps for `layout`; Λ may be given for the blocks of `user_layout`, which it merges.
-
-    For a method that samples, ``L=None`` and ``L="estimate"`` are made from component-wise
-    smoothness instead, by the caller, which has the oracle to measure it with.
-    """
+    """The steps for `layout`; Λ may be given for the blocks of `user_layout`, which it merges."""
     if callable(getattr(L, "at", None)):
         if eta is not None:
             raise ValueError("eta is part of the Steps object given as L: set it there")

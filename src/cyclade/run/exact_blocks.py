@@ -56,11 +56,7 @@ MOST_LOOKED_AT = 8  # blocks, at the end of a run that missed its tolerance
 
 
 def not_minimised(exact: BlockMinimiser, oracle: Any, sample: Sample, x: Point) -> str:
-    """What to say where a step from what `block_min` returns lowers F more than it did; else "".
-
-    The step is a prox-gradient step, as long as the curvature along the gradient allows. A pass
-    of inner steps (HALS) is no minimiser either, but lowers F more than such a step.
-    """
+    """What to say where a step from what `block_min` returns lowers F more than it; else ""."""
 
     def objective(j: int, u: Array) -> tuple[float, Array]:
         there.set(j, u)

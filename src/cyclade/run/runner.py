@@ -433,10 +433,7 @@ class Runner:
             self._succeed("small_change", seen, message)
 
     def _succeed(self, status: str, seen: Seen, message: str) -> NoReturn:
-        """End in success, unless values of f contradict the gradient, or r contradicts itself.
-
-        At a kink they do not where f rises on both sides faster than the gradient says.
-        """
+        """End in success, unless values of f contradict the gradient, or r contradicts itself."""
         wrong = self._contradiction(seen.x)
         if wrong is not None and not wrong.between:
             raise Ended("wrong_gradient", seen.x, False, str(wrong))
@@ -445,11 +442,7 @@ class Runner:
         raise Ended(status, seen.x, True, message)
 
     def _may_move(self, seen: Seen) -> bool:
-        """Whether r is nonconvex and the last cycle moved x (or there was none yet).
-
-        Zero may lie in the limiting subdifferential of such an r where its prox still leads away
-        (every zero of l0 does), so a cycle must have left x about where it was.
-        """
+        """Whether r is nonconvex, so that zero may be a subgradient where its prox leads away."""
         if self.setup.reg.convex:
             return False
         return not seen.change <= 10 * math.sqrt(self._last.squared_distance) + 100 * self._eps

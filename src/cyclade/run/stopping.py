@@ -66,11 +66,7 @@ class EveryCycles:
 
 @dataclass
 class EverySamples:
-    """F is evaluated each time the component gradients since x_0 pass a multiple of `size`.
-
-    Evaluations in between do not matter, so that a run that is resumed evaluates where one that
-    never stopped would.
-    """
+    """F is evaluated each time the component gradients since x_0 pass a multiple of `size`."""
 
     size: float
 
@@ -84,10 +80,7 @@ class EverySamples:
 
 @dataclass
 class BeforeRefreshes:
-    """F is evaluated where the next cycle takes the gradient of all terms at the same point anyway.
-
-    And after a few passes over the n terms without one.
-    """
+    """F is evaluated before cycles that take the gradient of all terms there; else rarely."""
 
     sampler: Any
     rng: np.random.Generator  # that samples will be drawn with
@@ -182,8 +175,7 @@ class Uniform(Rule):
 class Best(Rule):
     """The iterate with the smallest F among those where F was evaluated, x_0 included.
 
-    Of iterates whose F agree to rounding it is the last: near a minimum F changes by the square of
-    the distance, and which value is smallest there is chance.
+    Of iterates whose F agree to rounding it is the last: which value is smallest there is chance.
     """
 
     name = "the best iterate seen"
@@ -215,9 +207,8 @@ Course = Literal["well", "rising", "diverged", "unbounded"]
 def course(fun: float, smooth: float, first: float, best: float, eps: float) -> Course:
     """The course of a run whose F was `first` at the start, `best` at best and is `fun` now.
 
-    `smooth` is f alone: F may be +∞ where a block that started outside the domain of r has not had
-    its turn yet, f may not. F is rising once it has lost half of what was gained. It has diverged
-    where it is not finite, or hopelessly far above the start.
+    `smooth` is f alone: F may be +∞ where a block that started outside the domain of r waits. F is
+    rising once it has lost half of what was gained.
     """
     size = 1.0 + (abs(first) if math.isfinite(first) else 0.0)
     if smooth == -math.inf or fun < -BOTTOMLESS * size:
@@ -235,8 +226,7 @@ def course(fun: float, smooth: float, first: float, best: float, eps: float) -> 
 class Interrupt:
     """Within this context the first Ctrl-C only sets `asked`; the second one interrupts at once.
 
-    So a run ends between two cycles, with a state it can resume from. Outside the main thread,
-    where Python delivers no signals, it does nothing.
+    Outside the main thread, where Python delivers no signals, it does nothing.
     """
 
     def __init__(self) -> None:

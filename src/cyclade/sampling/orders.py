@@ -120,8 +120,7 @@ class Custom(_Listed):
 class CheckedOrder:
     """A user's order: its turns must be m block numbers, or there is an error.
 
-    A turn too few or a wrong number is an error at that turn. That there were too many is seen when
-    the next cycle begins: an order may look at the point, so none is asked for before its time.
+    Too many are seen when the next cycle begins: none is asked for before its time.
     """
 
     visits_all = False  # that is not known
@@ -167,10 +166,7 @@ ORDERS: dict[str, Callable[[], Order]] = {order.__name__.lower(): order for orde
 
 
 def as_order(order: Any, m: int, names: Sequence[str] = ()) -> Order:
-    """An `Order` from its name, a list of blocks, or an `Order`, which is then checked.
-
-    A list has the numbers of the m blocks, or their `names`.
-    """
+    """An `Order` from its name, a list of block numbers or `names`, or an `Order`, then checked."""
     if isinstance(order, str):
         if order not in ORDERS:
             names, hint = ", ".join(ORDERS), meant(order, ORDERS)

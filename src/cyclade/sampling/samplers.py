@@ -225,10 +225,7 @@ class Full(Minibatch):
 
 
 def coin(rng: np.random.Generator, p: float) -> bool:
-    """The coin of Algorithm 2, line 6: whether a draw refreshes g, with probability p.
-
-    With p = 1 there is no coin to toss: the method, and its draws, are those of `Minibatch`.
-    """
+    """The coin of Algorithm 2, line 6, with probability p; with p = 1 none is tossed."""
     return p == 1.0 or bool(rng.random() < p)
 
 

@@ -39,11 +39,7 @@ class Smoothness(NamedTuple):
 
 
 class Estimated(Fixed):
-    """Steps η / L_j with estimated L_j and η, which a run that is resumed takes over.
-
-    Certificates are measured with the curvature of f itself, which is smaller than that of its
-    terms: `metric` is no larger than F calls for.
-    """
+    """Steps η / L_j with estimated L_j and η; `metric` is the curvature of f, not of its terms."""
 
     measured = True
     learnt = ("Lambda", "curvature", "estimate")
@@ -68,8 +64,7 @@ def estimated_steps(
 ) -> Estimated:
     """Λ_j from component-wise smoothness at x, and the largest η that Theorem 2 allows with it.
 
-    L̃ is taken as large as L̂ (zero for one block); SGD and SCCD are the case p = 1. `watch` is
-    called before every product with a Hessian, with the samples that it costs beyond those counted.
+    `watch` is called before every product with a Hessian, with the samples that it costs more.
     """
     source = sampler.source
     batches, size = batches_to_look_at(source, rng)

@@ -34,10 +34,7 @@ def falling(eta: float, per_epoch: float) -> Callable[[int], float]:
 
 
 def rate_and_large(sampler: Any, eta: Any = None) -> tuple[Eta, float]:
-    """η for the samples of a method, and the size of those that are not searched.
-
-    The η of SCCD and SGD falls.
-    """
+    """η for the samples of a method (that of SCCD and SGD falls), and the size not searched."""
     n, b, small = sampler.source.n, sampler.b, sampler.b_small
     if not sampler.recursive:
         per_epoch = n / b if math.isfinite(n) else 64.0
