@@ -8,7 +8,6 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -22,7 +21,7 @@ from cyclade.oracles.counting import Counting
 from cyclade.regularisers import Regulariser
 from cyclade.run import arguments
 from cyclade.run.arguments import as_steps
-from cyclade.run.exact_blocks import BlockMinimiser, WithoutGradient, not_minimised
+from cyclade.run.exact_blocks import BlockMinimiser, WithoutGradient
 from cyclade.run.extrapolation import DEPTH, Anderson
 from cyclade.run.result import Iterate, Report, Result
 from cyclade.run.runner import Carried, Runner, Setup
@@ -219,7 +218,7 @@ def minimize(
     arguments.check_options(chosen, turns, limits, block_min, callback)
     described = arguments.description(problem, chosen, reg, seed, returns=returns, every=every)
     said = described | vars(limits) | {"resume": resume is not None}
-    agreed, drawn = problem.agree_over_ranks(said, seed)
+    drawn = problem.agree_over_ranks(said, seed)
     rngs = generator("seed", drawn).spawn(3)  # for the start, the rule, and evaluations
     if chosen.deterministic and not turns.visits_all and returns == "paper":
         returns = "last"  # the smallest change would be that of a cycle that left blocks out
@@ -236,7 +235,7 @@ def minimize(
     elif not math.isfinite(problem.n):
         sample = sampler.large(rngs[2])
     arguments.check_start(problem, sample, check_grad)
-    setup = _setup(problem, chosen, sampler, turns, sample, block_min, agreed)
+    setup = _setup(problem, chosen, sampler, turns, sample, block_min)
     progress = progress and (problem.ranks is None or problem.ranks.rank == 0)
     if resume is None:
         if isinstance(setup.steps, Estimated) or type(setup.steps) is Searched:
@@ -264,7 +263,7 @@ def _turns(chosen: Method, problem: arguments.Objective) -> Order:
 
 def _setup(
     problem: arguments.Objective, chosen: Method, sampler: Sampler, turns: Order, sample: Sample,
-    block_min: Any, agreed: Callable[[list[float]], list[float]],
+    block_min: Any,
 ) -> Setup:  # fmt: skip
     """What is run; estimated steps are ones until they are estimated, or recalled."""
     layout, regs = problem.x.layout, problem.regs
@@ -290,18 +289,10 @@ def _setup(
         )
         if isinstance(steps, Fixed):
             reg = in_matrix_norms(regs, steps.Lambda)
-    oracle = Counting(
-        problem.oracle if block_min is None else WithoutGradient(problem.oracle), sampler,
-        layout.shares(),
-    )  # fmt: skip
-    check_minimiser = None
-    if isinstance(reg, BlockMinimiser):
-        check_minimiser = partial(not_minimised, reg, problem.oracle, sample)
+    smooth = problem.oracle if block_min is None else WithoutGradient(problem.oracle)
     return Setup(
-        oracle, reg, steps, sampler, turns, sample, chosen.resample, turns.visits_all, guarded,
-        check_gradient=problem.gradient_check(sample) if problem.by_hand else None,
-        check_regulariser=problem.wrong_regulariser,
-        check_minimiser=check_minimiser, alike=agreed, calls=problem.oracle.calls,
+        Counting(smooth, sampler, layout.shares()), reg, steps, sampler, turns, sample,
+        chosen.resample, turns.visits_all, guarded, problem=problem,
     )  # fmt: skip
 
 
@@ -319,7 +310,7 @@ def _estimate(
         setup.oracle.hvps += samples
         bar.show(next(products), math.nan, math.nan)
         if max_seconds is not None:
-            (spent,) = setup.alike([time.perf_counter() - begun])
+            (spent,) = setup.problem.alike([time.perf_counter() - begun])
             if spent >= max_seconds:
                 raise TimeoutError(f"max_seconds = {max_seconds:g} reached")
 

@@ -28,6 +28,7 @@ class Counting:
 
     def __init__(self, oracle: Any, sampler: Sampler, shares: list[float]) -> None:
         self.oracle, self.sampler, self.shares = oracle, sampler, shares
+        self.calls: Calls = getattr(oracle, "calls", None) or Calls()
         self.gradients = self.values = self.hvps = 0.0
         self.valued: tuple[object, Sample] = (None, None)  # where the last value was asked for
 

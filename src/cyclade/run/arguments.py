@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -96,39 +96,38 @@ class Objective:
     source: Source | None
     ranks: Any = None
     own: float = 1.0  # terms that this process holds
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
 
     @property
     def n(self) -> float:
         """The number of terms."""
         return 1.0 if self.source is None else self.source.n
 
-    def agree_over_ranks(
-        self, said: dict[str, Any], seed: Any
-    ) -> tuple[Callable[[list[float]], list[float]], Any]:
-        """Sum f over all ranks; what makes numbers alike on them, and the seed of the first."""
-        ranks = self.ranks
-        if ranks is None:
-            return list, seed
+    def agree_over_ranks(self, said: dict[str, Any], seed: Any) -> Any:
+        """Sum f over all ranks, if there are several; the seed of the first."""
+        if self.ranks is None:
+            return seed
         from cyclade.oracles.sharded import Sharded
 
-        ranks.agree(said, free=["seed"])
-        self.oracle = Sharded(self.oracle, int(self.own), ranks)
+        self.ranks.agree(said, free=["seed"])
+        self.oracle = Sharded(self.oracle, int(self.own), self.ranks)
+        return self.ranks.first(generator("seed", seed))
 
-        def alike(numbers: list[float]) -> list[float]:
-            return [max(column) for column in zip(*ranks.rows(numbers), strict=True)]
+    def alike(self, numbers: list[float]) -> list[float]:
+        """Numbers that all ranks of a run must agree on: the largest of each."""
+        if self.ranks is None:
+            return numbers
+        return [max(column) for column in zip(*self.ranks.rows(numbers), strict=True)]
 
-        return alike, ranks.first(generator("seed", seed))
+    def contradiction(
+        self, x: Point, gradient: list[Any], sample: Sample, most: int = 8
+    ) -> Contradiction | None:
+        """How a gradient contradicts the values of f around a point."""
 
-    def gradient_check(
-        self, sample: Sample, most: int = 8
-    ) -> Callable[[Point, list[Any]], Contradiction | None]:
-        """What compares a gradient with the values of f around a point."""
-        rng = np.random.default_rng(0)
+        def value(there: Point) -> float:
+            return float(self.oracle.sweep(there, sample).value())
 
-        def value(x: Point) -> float:
-            return float(self.oracle.sweep(x, sample).value())
-
-        return lambda x, gradient: contradiction_by_blocks(value, x, gradient, rng, most)
+        return contradiction_by_blocks(value, x, gradient, self.rng, most)
 
     def wrong_regulariser(
         self, x: Point, gradient: list[Any], metric: Callable[[int], Any], tol: float
@@ -375,7 +374,7 @@ def check_start(problem: Objective, sample: Sample, check_grad: bool) -> None:
             raise ValueError(
                 f"the gradient of fun at x0 has NaN or infinity in block {x.layout.names[j]!r}"
             )
-    found = problem.gradient_check(sample, most=32)(x, gradient) if check_grad else None
+    found = problem.contradiction(x, gradient, sample, most=32) if check_grad else None
     if found is not None:
         what = "fun has a kink, or jac" if found.kink else "jac"
         raise ValueError(f"{what} is not the gradient of fun: at x0, {found.evidence}")

@@ -55,8 +55,8 @@ class BlockMinimiser:
 MOST_LOOKED_AT = 8  # blocks, at the end of a run that missed its tolerance
 
 
-def not_minimised(exact: BlockMinimiser, oracle: Any, sample: Sample, x: Point) -> str:
-    """What to say where a step from what `block_min` returns lowers F more than it; else ""."""
+def not_minimised(exact: BlockMinimiser, oracle: Any, sample: Sample, x: Point) -> list[str]:
+    """What to say where a step from what `block_min` returns lowers F more than it."""
 
     def objective(j: int, u: Array) -> tuple[float, Array]:
         there.set(j, u)
@@ -80,24 +80,24 @@ def not_minimised(exact: BlockMinimiser, oracle: Any, sample: Sample, x: Point) 
                     after, _ = objective(j, exact.regs[j].prox(u - step * gradient, step))
                     rounding = 1e3 * rounding_unit(u) * (abs(at_u) + abs(after))
                     if at_u - after > 2.0 * max(at_x - at_u, 0.0) + rounding:
-                        return (
+                        return [
                             "block_min may not be the minimiser of block "
                             f"{there.layout.names[j]!r}: a step from it lowers F by "
                             f"{at_u - after:.3g}"
-                        )
+                        ]
             there.set(j, before)
     except LineSearchError:
-        return ""
+        pass
     finally:
         exact.x = running
-    return ""
+    return []
 
 
 class WithoutGradient:
     """An oracle whose sweeps leave gradients out; it is evaluated as it is."""
 
     def __init__(self, oracle: Any) -> None:
-        self.oracle = oracle
+        self.oracle, self.calls = oracle, oracle.calls
 
     def sweep(self, x: Any, sample: Sample) -> Any:
         """A sweep with nothing to compute."""

@@ -19,7 +19,8 @@ from cyclade.blocks import Point
 from cyclade.certificates import Contradiction, curvature_used, metric_inflation, squared_distance
 from cyclade.core import State, iterate, start
 from cyclade.files.objects import stored
-from cyclade.oracles.counting import Calls, Counting, CountingProx
+from cyclade.oracles.counting import Counting, CountingProx
+from cyclade.run.exact_blocks import BlockMinimiser, not_minimised
 from cyclade.run.extrapolation import Anderson, extrapolated
 from cyclade.run.result import HISTORY, Report
 from cyclade.run.stopping import (
@@ -54,14 +55,10 @@ class Setup:
     visits_all: bool = True  # whether every block has its turn in every cycle
     guarded: bool = False  # whether η may be halved when F rises
     cut: tuple[str, str] | None = None  # a status and words, if the run ends before it begins
-    check_gradient: Callable[[Point, list[Any]], Contradiction | None] | None = None
-    check_regulariser: Callable[[Point, list[Any], Any, float], str] | None = None
-    check_minimiser: Callable[[Point], str] | None = None
+    problem: Any = None  # what checks what a user gave, and makes numbers alike on all ranks
     measure: Callable[[Point], Evaluation] | None = None  # in place of dist(∂F, 0) from the oracle
     iterate: Callable[[State], Iterator[State]] | None = None  # in place of `core.iterate`
     ready: Callable[[], bool] | None = None  # whether the samples of another cycle are there
-    alike: Callable[[list[float]], list[float]] = list  # numbers all ranks of a run must agree on
-    calls: Calls = field(default_factory=Calls)  # of what the user gave, in this process
 
 
 @stored
@@ -136,8 +133,8 @@ class Runner:
             carried.gradients, carried.values, carried.hvps,
         )  # fmt: skip
         self._last = Evaluation(math.nan, math.nan, math.nan, math.nan)
-        setup.calls.nfev += carried.nfev  # before this process
-        setup.calls.njev += carried.njev
+        setup.oracle.calls.nfev += carried.nfev  # before this process
+        setup.oracle.calls.njev += carried.njev
         self._largest_Lambda = math.inf
         self._inflation = 0.0  # how many times Λ exceeds the curvature of f, once that was found
         self._eps = rounding_unit(self.state.x.leaves[0])
@@ -184,9 +181,10 @@ class Runner:
                     seen = self._look(before)
                     bar.show(state.k, self._last.fun, self._last.squared_distance)
                     asked = self.callback is not None and self._asks_to_stop(seen)
-                    carried.wall, stopped, interrupted = self.setup.alike(
-                        [time.perf_counter() - begun, asked, interrupt.asked]
-                    )
+                    now = [time.perf_counter() - begun, asked, interrupt.asked]
+                    if self.setup.problem is not None:
+                        now = self.setup.problem.alike(now)
+                    carried.wall, stopped, interrupted = now
                     if self.save is not None:
                         self.save(self.carry)
                     self._stop_if_done(seen, bool(stopped))
@@ -210,7 +208,7 @@ class Runner:
         carried.prox_calls = self._prox.calls
         carried.gradients, carried.values = self._oracle.gradients, self._oracle.values
         carried.hvps = self._oracle.hvps
-        carried.nfev, carried.njev = self.setup.calls.nfev, self.setup.calls.njev
+        carried.nfev, carried.njev = self._oracle.calls.nfev, self._oracle.calls.njev
         carried.steps = self._steps.memory()
         return carried
 
@@ -342,17 +340,23 @@ class Runner:
 
     def _contradiction(self, x: Point) -> Contradiction | None:
         """What is wrong with the gradient at x, if the values of f around it say so."""
-        check = self.setup.check_gradient
-        return None if check is None else check(x, self.evaluate(x).gradient)
+        problem = self.setup.problem
+        if problem is None or not problem.by_hand:
+            return None
+        found: Contradiction | None = problem.contradiction(
+            x, self.evaluate(x).gradient, self.setup.evaluation_sample
+        )
+        return found
 
     def _wrong_regulariser(self, x: Point) -> str:
         """What is wrong with a regulariser that the user wrote, if it contradicts itself at x."""
-        check, limits = self.setup.check_regulariser, self.limits
-        if check is None:
+        problem, limits = self.setup.problem, self.limits
+        if problem is None:
             return ""
         tol = max(limits.tol or 0.0, limits.change_tol or 0.0)
         tol = max(tol, (limits.rtol or 0.0) * self.carried.first_dist)
-        return check(x, self.evaluate(x).gradient, self._steps.metric, tol)
+        gradient = self.evaluate(x).gradient
+        return str(problem.wrong_regulariser(x, gradient, self._steps.metric, tol))
 
     def _retreat(self, why: str) -> Seen:
         """Back to the best iterate with smaller steps."""
@@ -514,9 +518,9 @@ class Runner:
             times = "once" if self.carried.retreats == 1 else f"{self.carried.retreats} times"
             remarks.append(f"η was halved {times} because F rose")
         if not ending.success and ending.status.startswith(("max_", "still")):
-            check = self.setup.check_minimiser
-            if check is not None and (words := check(ending.x)):
-                remarks.append(words)
+            reg, oracle, sample = self.setup.reg, self._oracle, self.setup.evaluation_sample
+            if isinstance(reg, BlockMinimiser):
+                remarks += not_minimised(reg, oracle, sample, ending.x)
         if self.setup.guarded and ending.status.startswith("max_") and self.limits.tolerant:
             remarks += self._too_short(ending.x)
         return "".join(f"; {remark}" for remark in remarks)
