@@ -15,18 +15,13 @@ def _generator(seed: object = 5) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-@pytest.mark.parametrize("p", [0.05, 0.5, 0.999])
-def test_the_coin_is_one_uniform_number_below_p(p: float) -> None:
-    rng = _generator()
+@pytest.mark.parametrize("p", [0.05, 0.5, 0.999, 1.0])
+def test_the_coin_is_one_uniform_number_below_p_and_none_for_p_1(p: float) -> None:
+    rng, twin = _generator(), _generator()
     tossed = [coin(rng, p) for _ in range(500)]
-    assert tossed == (_generator().random(500) < p).tolist()
+    assert tossed == ([True] * 500 if p == 1.0 else (twin.random(500) < p).tolist())
     assert all(type(fallen) is bool for fallen in tossed)
-
-
-def test_with_p_1_no_coin_is_tossed() -> None:
-    rng = _generator()
-    assert all(coin(rng, 1.0) for _ in range(10))
-    assert rng.random() == _generator().random()
+    assert rng.random() == twin.random()
 
 
 def test_defaults_are_the_papers() -> None:
@@ -37,28 +32,17 @@ def test_defaults_are_the_papers() -> None:
     assert page_defaults(512, 8, 0.25) == (8, 0.25)
 
 
-@pytest.mark.parametrize("p", [0.3, 1.0])
-def test_page_tosses_and_then_draws(p: float) -> None:
-    sampler, rng, twin = Page(100, 20, 4, p), _generator(), _generator()
+@pytest.mark.parametrize(("n", "p"), [(100, 0.3), (100, 1.0), (20, 0.5)])
+def test_page_tosses_and_then_draws_unless_it_takes_everything(n: int, p: float) -> None:
+    sampler, rng, twin = Page(n, 20, 4, p), _generator(), _generator()
     for _ in range(50):
         sample, refresh = sampler.draw(rng)
-        expected = True if p == 1.0 else twin.random() < p
-        size = 20 if expected else 4
-        assert refresh is bool(expected)
-        indices = twin.choice(100, size=size, replace=False, shuffle=False)
-        np.testing.assert_array_equal(sample, indices)
-
-
-def test_page_takes_everything_without_a_draw() -> None:
-    rng, twin = _generator(), _generator()
-    sampler = Page(10, 10, 3, 0.5)
-    for _ in range(20):
-        sample, refresh = sampler.draw(rng)
-        if twin.random() < 0.5:
-            assert refresh
+        assert refresh is (p == 1.0 or bool(twin.random() < p))
+        if refresh and n == 20:
             assert sample is ALL
         else:
-            np.testing.assert_array_equal(sample, twin.choice(10, 3, replace=False, shuffle=False))
+            expected = twin.choice(n, size=20 if refresh else 4, replace=False, shuffle=False)
+            np.testing.assert_array_equal(sample, expected)
 
 
 @pytest.mark.parametrize("p", [0.3, 1.0])
