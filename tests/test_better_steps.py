@@ -12,10 +12,8 @@ import torch
 from cyclade import (
     L1,
     MCP,
-    Backtracking,
     Box,
     Curvature,
-    Fixed,
     Layout,
     Matrix,
     NonNegative,
@@ -260,13 +258,6 @@ def test_differences_stand_in_for_a_gradient() -> None:
     res = minimize(fun, np.zeros(5), jac="2-point", blocks=[2, 3], tol=1e-5)
     assert res.success
     np.testing.assert_allclose(res.x, LEAST, atol=1e-3)
-
-
-def test_steps_objects_and_their_checks() -> None:
-    with pytest.raises(TypeError, match="scaled must be True or False"):
-        Backtracking([1.0], scaled=1)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"Lambda\[0\] must be positive"):
-        Fixed([-1.0])
 
 
 def test_smoothness_of_terms_is_that_of_batches_scaled_up() -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cyclade import Backtracking, FiniteSum, Fixed, Full, Layout, Minibatch, Page, Stream, minimize
-from cyclade.sampling.orders import ORDERS, as_order
+from cyclade.sampling.orders import ORDERS, Forward, as_order
 from cyclade.sampling.samplers import ALL, StreamEnded
 from cyclade.steps import power_iteration
 
@@ -137,25 +137,6 @@ def test_a_users_order_runs_and_wrong_ones_do_not() -> None:
         minimize(lambda x: 0.5 * x @ x, np.ones(3), order=Turns([0, 1, 7]), **options)
 
 
-@pytest.mark.parametrize(
-    "order",
-    [
-        [0, 1.5, 2],
-        [[0, 1, 2]],
-        ["a", 1, 2],
-        [0, None, 2],
-        [[0], [1, 2]],
-        np.array(2),
-        ORDERS["forward"],
-        3,
-        None,
-    ],
-)
-def test_what_is_no_order_is_named(order: Any) -> None:
-    with pytest.raises((ValueError, TypeError), match="order"):
-        as_order(order, 3)
-
-
 def test_power_iteration_finds_the_norm_also_of_indefinite_operators() -> None:
     rng = np.random.default_rng(0)
     A = rng.normal(size=(8, 8))
@@ -166,55 +147,48 @@ def test_power_iteration_finds_the_norm_also_of_indefinite_operators() -> None:
     assert power_iteration(lambda v: 0 * v, np.ones(3), 5)[0] == 0.0
 
 
-def test_steps_refuse_nonsense() -> None:
-    with pytest.raises(ValueError, match="grow must be a finite number > 1"):
-        Backtracking([1.0], grow=1.0)
-    with pytest.raises(ValueError, match=r"shrink must be a number in \(0, 1\]"):
-        Backtracking([1.0], shrink=0.0)
-    with pytest.raises(ValueError, match="eta must be positive"):
-        Fixed([1.0], eta=math.inf)
-
-
-REFUSED: dict[str, tuple[Any, str]] = {
-    "text as a source": (lambda: Page("a", 2), "source must be a number n of terms or a source"),
-    "no source": (lambda: Minibatch(None, 2), "source must be a number n of terms"),
-    "a flag as a source": (lambda: Page(True, 1), "source must be a number n of terms"),
-    "no terms": (lambda: Page(0, 1), "source must be .* n must be an integer >= 1, got 0"),
-    "more terms than NumPy counts": (lambda: Page(10**30, 2), "source must be .* n must be an int"),
-    "a sum of too many": (lambda: FiniteSum(10**30), "n must be an integer between 1 and 9"),
-    "a sum of a fraction": (lambda: FiniteSum(2.5), "n must be an integer >= 1, got 2.5"),
-    "full of nothing": (lambda: Full(0), "n must be an integer >= 1, got 0"),
-    "full of text": (lambda: Full("a"), "n must be an integer >= 1, got 'a'"),
-    "b as text": (lambda: Minibatch(9, "a"), "b must be an integer, got 'a'"),
-    "b a fraction": (lambda: Minibatch(9, 2.5), "b must be an integer, got 2.5"),
-    "b too large": (lambda: Page(9, 10), "b must be between 1 and n = 9, got 10"),
-    "b' too large": (lambda: Page(9, 4, 5), "b_small must be between 1 and b = 4, got 5"),
-    "b' as text": (lambda: Page(9, 4, "a"), "b_small must be an integer, got 'a'"),
-    "p as text": (lambda: Page(9, 4, p="a"), r"p must be in \(0, 1\], got 'a'"),
-    "p as digits": (lambda: Page(9, 4, p="0.5"), r"p must be in \(0, 1\], got '0.5'"),
-    "p of zero": (lambda: Page(9, 4, p=0.0), r"p must be in \(0, 1\], got 0.0"),
-    "p NaN": (lambda: Page(9, 4, p=np.nan), r"p must be in \(0, 1\], got nan"),
-    "a stream of text": (lambda: Stream("abc"), r"source\(rng, size\) -> batch, got str"),
-    "a stream of a dict": (lambda: Stream({}), r"source\(rng, size\) -> batch, got dict"),
-    "collate": (lambda: Stream([], 3), "collate must be callable, got 3"),
-    "no generator": (lambda: FiniteSum(9).take(2, 3), "rng must be a numpy.random.Generator"),
-    "no samples": (
-        lambda: Stream([1.0]).take(0, np.random.default_rng(0)), "size must be an integer >= 1",
+RNG = np.random.default_rng(0)
+NO_ORDERS: list[Any] = [[0, 1.5, 2], [[0, 1, 2]], ["a", 1, 2], [0, None, 2], [[0], [1, 2]]]
+NO_ORDERS += [np.array(2), Forward, 3, None]
+SOURCE = "source must be a number n of terms"
+REFUSED: list[tuple[Any, str]] = [
+    (lambda: Page("a", 2), SOURCE + " or a source"),
+    (lambda: Minibatch(None, 2), SOURCE),
+    (lambda: Page(True, 1), SOURCE),
+    (lambda: Page(0, 1), "source must be .* n must be an integer >= 1, got 0"),
+    (lambda: Page(10**30, 2), "source must be .* n must be an int"),
+    (lambda: FiniteSum(10**30), "n must be an integer between 1 and 9"),
+    (lambda: FiniteSum(2.5), "n must be an integer >= 1, got 2.5"),
+    (lambda: Full(0), "n must be an integer >= 1, got 0"),
+    (lambda: Full("a"), "n must be an integer >= 1, got 'a'"),
+    (lambda: Minibatch(9, "a"), "b must be an integer, got 'a'"),
+    (lambda: Minibatch(9, 2.5), "b must be an integer, got 2.5"),
+    (lambda: Page(9, 10), "b must be between 1 and n = 9, got 10"),
+    (lambda: Page(9, 4, 5), "b_small must be between 1 and b = 4, got 5"),
+    (lambda: Page(9, 4, "a"), "b_small must be an integer, got 'a'"),
+    *(
+        (lambda p=p: Page(9, 4, p=p), r"p must be in \(0, 1\], got")
+        for p in ("a", "0.5", 0.0, np.nan)
     ),
-    "too many indices": (
-        lambda: FiniteSum(9).take(10, np.random.default_rng(0)), "size must be between 1 and n = 9",
-    ),
-    "samples of two shapes": (
-        lambda: Stream([np.ones(2), np.ones(3)]).take(2, np.random.default_rng(0)),
-        "the samples of the stream's source do not make a batch .* give collate=",
-    ),
-    "no sample": (lambda: Full(3).size(3), "sample must be ALL, an array of indices or a batch"),
-}  # fmt: skip
+    (lambda: Stream("abc"), r"source\(rng, size\) -> batch, got str"),
+    (lambda: Stream({}), r"source\(rng, size\) -> batch, got dict"),
+    (lambda: Stream([], 3), "collate must be callable, got 3"),
+    (lambda: FiniteSum(9).take(2, 3), "rng must be a numpy.random.Generator"),
+    (lambda: Stream([1.0]).take(0, RNG), "size must be an integer >= 1"),
+    (lambda: FiniteSum(9).take(10, RNG), "size must be between 1 and n = 9"),
+    (lambda: Stream([np.ones(2), np.ones(3)]).take(2, RNG), "do not make a batch .* give collate="),
+    (lambda: Full(3).size(3), "sample must be ALL, an array of indices or a batch"),
+    *((lambda order=order: as_order(order, 3), "order") for order in NO_ORDERS),
+    (lambda: Backtracking([1.0], grow=1.0), "grow must be a finite number > 1"),
+    (lambda: Backtracking([1.0], shrink=0.0), r"shrink must be a number in \(0, 1\]"),
+    (lambda: Backtracking([1.0], scaled=1), "scaled must be True or False"),
+    (lambda: Fixed([1.0], eta=math.inf), "eta must be positive"),
+    (lambda: Fixed([-1.0]), r"Lambda\[0\] must be positive"),
+]
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_refused(case: str) -> None:
-    call, message = REFUSED[case]
+@pytest.mark.parametrize(("call", "message"), REFUSED)
+def test_refused(call: Any, message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         call()
 
