@@ -21,6 +21,10 @@ def test_text_and_html_hold_the_same_cells() -> None:
         assert words in text
         assert words in html
     assert html.count("<tr>") == 1 + opt.net.m
+    for _ in range(9):
+        assert " ms (" not in repr(opt)
+        opt.step(*batch())
+    assert " ms (median of the last ten steps)" in repr(opt)
     assert "SGD: 1 block, 3 stages" in repr(SGD(net(), nn.CrossEntropyLoss()))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import math
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -151,6 +153,7 @@ class CyclicOptimizer(torch.optim.Optimizer):
         self._runner: CycleRunner | None = None
         self._warned: set[str] = set()
         self._fed: list[tuple[Any, float | None]] = []  # micro-batches and weights for step()
+        self.seconds: deque[float] = deque(maxlen=10)  # of the last steps, by the clock
         self._loss: Tensor | None = None  # of the last step
         if settled:
             self._arrange(self.partitioning.choose(self.net.chain), first=True)
@@ -275,9 +278,11 @@ class CyclicOptimizer(torch.optim.Optimizer):
             if self._ranks.prove(prove, batch):
                 self._take_proved()
             again = self.rule.refreshes(batch.size, refresh)
+            begun = time.perf_counter()
             with self._drawing():
                 self._loss = self.runner.step(batch.batches, again)
             self.rule.count(again, asked=refresh is not None)
+            self.seconds.append(time.perf_counter() - begun)
         return self._loss
 
     def _global_batch(
