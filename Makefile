@@ -117,7 +117,7 @@ test-lowest: dist
 # The recipes with Lightning, Accelerate, transformers, polars and TensorBoard; Parquet, Zarr, HDF5.
 test-recipes: .venv-recipes/.ready
 	.venv-recipes/bin/python -m pytest -n auto tests/test_docs.py tests/optim/test_trainers.py \
-	  tests/optim/test_launchers.py tests/linear/test_estimators_options.py \
+	  tests/optim/test_launchers.py tests/linear/test_estimators.py tests/linear/test_frames.py \
 	  tests/tables/test_tables_dask.py
 
 # Linear models beside their peers, each in an environment of its own; DATA=folder adds real data.

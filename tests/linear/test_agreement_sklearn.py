@@ -43,6 +43,10 @@ PAIRS = {
 for ratio in (1.0, 0.5):
     ours = linear.SparseLogisticRegression(0.05, l1_ratio=ratio)
     PAIRS[f"logistic {ratio}"] = ours, sk.LogisticRegression(l1_ratio=ratio, **SAGA), "two"
+for ratio in (0.5, 0.0):
+    ours = linear.SparseLogisticRegression(0.05, l1_ratio=ratio)
+    theirs = sk.LogisticRegression(l1_ratio=ratio, **SAGA)
+    PAIRS[f"three classes {ratio}"] = ours, theirs, "three"
 for options in ({}, {"positive": True}, {"fit_intercept": False}):
     for alpha in (0.3, 0.01):
         exact, ratio = options | EXACT, {"l1_ratio": 0.3} | options
@@ -77,7 +81,8 @@ def test_objectives_agree(name, weighted):
     weights = {"sample_weight": np.random.default_rng(0).random(len(y))} if weighted else {}
     ours = clone(ours).set_params(**TIGHT).fit(X, y, **weights)
     theirs = clone(theirs).fit(X, y, **weights)
-    compare(ours, theirs, X, y, **weights)
+    if kind != "three":
+        compare(ours, theirs, X, y, **weights)
     if hasattr(theirs, "predict_proba"):
         np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-5)
     else:

@@ -212,24 +212,3 @@ def test_structured_targets_of_scikit_survival() -> None:
     theirs["death"], theirs["days"] = given["event"], given["time"]
     ours = CoxRegression(0.02).fit(X, survival(given["time"], given["event"])).coef_
     np.testing.assert_array_equal(CoxRegression(0.02).fit(X, theirs).coef_, ours)
-
-
-def test_conventions_are_those_of_scikit_survival() -> None:
-    """Its `CoxnetSurvivalAnalysis` has glmnet's objective: −ℓ/n + alpha · penalty."""
-    linear_model = pytest.importorskip("sksurv.linear_model")
-    from sksurv.metrics import concordance_index_censored
-    from sksurv.util import Surv
-
-    X, given = draw()
-    X, time, event = X - X.mean(axis=0), given["time"], given["event"]
-    peer = linear_model.CoxnetSurvivalAnalysis(
-        l1_ratio=0.7, alphas=[0.05], tol=1e-12, max_iter=1_000_000, fit_baseline_model=True
-    ).fit(X, Surv.from_arrays(event, time))
-    y = survival(time, event)
-    model = CoxRegression(0.05, l1_ratio=0.7, tol=1e-10).fit(X, y)
-    np.testing.assert_allclose(model.coef_, peer.coef_[:, 0], atol=1e-5)
-    steps = np.unique(time[event])[2:-1]
-    theirs = np.stack([curve(steps) for curve in peer.predict_survival_function(X[:5])])
-    np.testing.assert_allclose(model.survival(X[:5], steps), theirs, atol=1e-4)
-    index = concordance_index_censored(event, time, model.predict(X))[0]
-    assert model.score(X, y) == pytest.approx(index, abs=1e-9)

@@ -139,17 +139,6 @@ def test_coefficients_may_be_kept_sparse(name, form):
     np.testing.assert_array_equal(model.densify().densify().coef_, coef)
 
 
-def test_log_probabilities():
-    for kind in ("two", "three"):
-        X, y = data(kind)
-        model = linear.SparseLogisticRegression(0.05).fit(X, y)
-        np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
-        far = model.predict_log_proba(1e4 * X)  # probabilities underflow
-        assert np.isfinite(far).all()
-        assert far.min() < -800
-    assert not hasattr(linear.SparseSVC(), "predict_log_proba")
-
-
 PRODUCTS = {"true": True, "false": False, "auto": "auto", "raw": X.T @ X,
             "centred": (X - X.mean(axis=0)).T @ (X - X.mean(axis=0))}  # fmt: skip
 
@@ -225,16 +214,6 @@ def test_the_best_of_several_l1_ratios():
     assert model.alpha_ == pytest.approx(theirs.alpha_)
     with pytest.raises(ValueError, match="l1_ratio must be a number or a list"):
         linear.ElasticNetCV(l1_ratio=[]).fit(X, Y)
-
-
-@pytest.mark.parametrize("l1_ratio", [0.5, 0.0])
-def test_the_elastic_net_of_several_classes(l1_ratio):
-    X, y = data("three")
-    model = linear.SparseLogisticRegression(0.05, l1_ratio=l1_ratio, **TIGHT).fit(X, y)
-    theirs = sk.LogisticRegression(
-        C=1 / (0.05 * len(y)), l1_ratio=l1_ratio, solver="saga", tol=1e-8, max_iter=20_000
-    ).fit(X, y)
-    np.testing.assert_allclose(model.predict_proba(X), theirs.predict_proba(X), atol=1e-4)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -120,9 +120,3 @@ def test_totals_and_tables(name):
             assert penalty.value(-part, k) == np.inf or not part.any()
         total += penalty.value(part, k)
     assert penalty.total(x) == pytest.approx(total)
-
-
-def test_consecutive_groups_from_a_size():
-    order, starts = GroupL2(1.0, 3).partition(6)
-    assert order.tolist() == [0, 1, 2, 3, 4, 5]
-    assert starts.tolist() == [0, 3, 6]
