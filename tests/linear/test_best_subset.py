@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from cyclade.linear import BestSubset, BestSubsetCV, select
-from cyclade.linear.best_subset import Support
+from cyclade.linear.estimators.subset import Support
 from cyclade.linear.statistics.criteria import cost_of_features
 
 

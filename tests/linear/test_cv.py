@@ -304,17 +304,6 @@ def test_folds_in_threads_count_the_fits_of_all_outputs(model, kind):
     assert f"of {6 * 3 * separate} fits on the 3 folds" in text
 
 
-def test_several_l1_ratios_warn_as_one_does():
-    X, y = data("real")
-    model = linear.ElasticNetCV(l1_ratio=[0.2, 0.5, 0.9], alphas=4, cv=3, max_iter=1, tol=1e-12)
-    with pytest.warns(ConvergenceWarning) as caught:
-        model.fit(X, y)
-    told = [str(w.message) for w in caught]
-    assert sum("of 36 fits on the 3 folds" in text for text in told) == 1
-    assert len(told) <= 2  # and the fit with what was chosen
-    assert {w.filename for w in caught} == {__file__}
-
-
 @pytest.mark.parametrize("kind", ["counts", "labels"])
 def test_scorers_see_the_offset(kind):
     """Predictions without it were scored: of rates, beside counts."""

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from cyclade.linear import GraphicalLasso, GraphicalLassoCV, graphical_lasso
-from cyclade.linear.graphical import component
+from cyclade.linear.estimators.covariance import component
 from cyclade.linear.kernels.covariance import newton_direction
 
 

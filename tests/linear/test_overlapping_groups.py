@@ -88,15 +88,6 @@ def test_paths_estimators_and_starts_take_them():
     assert hazards.certificate_.reached
 
 
-def test_weights_equal_repetition():
-    X, y = data(2)
-    times = np.random.default_rng(0).integers(0, 4, len(y))
-    penalty = OverlappingGroups(0.05, GROUPS)
-    one = solve(X, y, "squared", penalty, sample_weight=times, tol=1e-11)
-    other = solve(np.repeat(X, times, 0), np.repeat(y, times), "squared", penalty, tol=1e-11)
-    np.testing.assert_allclose(one.coef, other.coef, atol=1e-5)
-
-
 def test_refusals():
     X, y = data(3)
     for groups, message in (

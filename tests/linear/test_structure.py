@@ -23,7 +23,7 @@ spec.loader.exec_module(structure)
 # methods and front ends.
 APART = (
     "kernels", "losses", "penalties", "estimators", "plots", "numerics", "limits",
-    "statistics", "best_subset", "graphical",  # beside the engine
+    "statistics",  # beside the engine
 )  # fmt: skip
 # What a fit walks through, besides its estimator, loss, penalty and kernels.
 SHARED = {

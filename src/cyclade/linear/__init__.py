@@ -19,7 +19,12 @@ from cyclade.linear.results import Certificate, PathResult, Solution
 if TYPE_CHECKING:  # type checkers and editors read these imports, and nothing else does
     from cyclade.linear.cox import concordance, survival
     from cyclade.linear.estimators.base import LinearModel
-    from cyclade.linear.estimators.covariance import GraphicalLasso, GraphicalLassoCV
+    from cyclade.linear.estimators.covariance import (
+        GraphicalLasso,
+        GraphicalLassoCV,
+        GraphicalSolution,
+        graphical_lasso,
+    )
     from cyclade.linear.estimators.cross_validated import CrossValidated
     from cyclade.linear.estimators.fitted import CoefficientPath
     from cyclade.linear.estimators.frames import FrameEncoder
@@ -70,7 +75,6 @@ if TYPE_CHECKING:  # type checkers and editors read these imports, and nothing e
     )
     from cyclade.linear.estimators.square_root import SqrtLasso, SqrtLassoCV
     from cyclade.linear.estimators.subset import BestSubset, BestSubsetCV
-    from cyclade.linear.graphical import GraphicalSolution, graphical_lasso
     from cyclade.linear.plots import CVDisplay, PathDisplay, plot_cv, plot_path
     from cyclade.linear.statistics.criteria import select
     from cyclade.linear.statistics.deviances import d2_score, deviance, residuals
