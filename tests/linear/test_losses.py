@@ -8,8 +8,13 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from estimator_cases import data
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import TweedieRegressor
 
-from cyclade.linear import distributions, losses
+from cyclade import linear
+from cyclade.linear import distributions, losses, penalties
 from cyclade.linear.losses import Loss
 
 PARAMETERS = {
@@ -331,3 +336,54 @@ def test_what_a_written_loss_lacks_is_named():
         losses.get(object())
     with pytest.raises(ValueError, match=r"lacks curvature\(y, z\), or a finite bound"):
         losses.get(Curved())
+
+
+# Further distributions and links.
+
+
+@pytest.mark.parametrize("loss", FURTHER, ids=ids)
+@pytest.mark.parametrize("z", [-700.0, -60.0, -1e-9, 0.0, 5.0])
+def test_far_predictions_stay_finite(loss, z):
+    y, at = np.ones(1), np.array([z])
+    for found in (loss.value(y, at), loss.gradient(y, at), loss.curvature(y, at)):
+        growing = z < -60.0 and type(loss).__name__ in ("Tweedie", "InverseGaussian")
+        assert growing or np.isfinite(found).all()
+
+
+@settings(max_examples=15, deadline=None)
+@given(which=st.integers(0, len(FURTHER) - 1), seed=st.integers(0, 999), share=st.floats(0.02, 0.5))
+def test_fits_are_stationary(which, seed, share):
+    loss, rng = FURTHER[which], np.random.default_rng(seed)
+    X, (y, _) = rng.standard_normal((120, 6)), draw(loss, rng, 120)
+    null = linear.solve(X, y, loss, alpha=1e3)
+    lam = share * np.abs(X.T @ loss.gradient(y, np.full(120, null.intercept))).max() / 120
+    fit = linear.solve(X, y, loss, alpha=lam, tol=1e-7)
+    slopes = loss.gradient(y, X @ fit.coef + fit.intercept)
+    g = X.T @ slopes / 120
+    far = [penalties.L1(lam).distance(x, gj, 0) for x, gj in zip(fit.coef, g, strict=True)]
+    assert fit.certificate.reached
+    assert fit.coef.any()
+    assert max(far) <= 1e-3 * lam
+    assert abs(slopes.mean()) <= 1e-6
+
+
+@pytest.mark.parametrize("power", [1.0, 1.3, 1.9, 2.0, 3.0])
+def test_powers_agree_with_scikit_learn(power):
+    loss = distributions.Tweedie(power) if power < 3.0 else distributions.InverseGaussian()
+    X, y = data("amounts", n=300)
+    y[::5] *= power >= 2.0
+    peer = TweedieRegressor(power=power, alpha=0.1, link="log", tol=1e-8, max_iter=5000).fit(X, y)
+    own = linear.solve(X, y, loss, penalties.ElasticNet(0.1, 0.0), tol=1e-8)
+    np.testing.assert_allclose(own.coef, peer.coef_, atol=2e-5)
+
+
+def test_estimators_take_them_by_name():
+    X, y = data("amounts")
+    assert (linear.GeneralizedLinear("tweedie", "l1").fit(X, y).predict(X) > 0).all()
+    with pytest.raises(ValueError, match="did you mean 'tweedie'"):
+        linear.GeneralizedLinear("tweedy").fit(X, y)
+    X, y = data("two", n=200)
+    for name in ("probit", "cloglog"):
+        model = linear.GeneralizedLinearClassifier(name, "mcp", alpha=0.05).fit(X, y)
+        assert model.score(X, y) > 0.6
+        np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
