@@ -182,9 +182,7 @@ def scad(z: Vector) -> Vector:
 
 def sparse_subdifferential(s: cp.Variable, u: Vector, slope: Any, at_zero: float) -> list[Any]:
     """s_i = slope(|u_i|) sign(u_i) where u_i ≠ 0, and |s_i| <= at_zero where u_i = 0."""
-    fixed = np.flatnonzero(u)
-    free = np.flatnonzero(u == 0)
-    constraints = []
+    fixed, free, constraints = np.flatnonzero(u), np.flatnonzero(u == 0), []
     if fixed.size:
         constraints.append(s[fixed] == slope(np.abs(u[fixed])) * np.sign(u[fixed]))
     if free.size and at_zero < np.inf:

@@ -1,7 +1,5 @@
 """Nonconvex regularisers: global minima by brute force, ties and jumps."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -73,17 +71,6 @@ def test_they_say_that_they_are_not_convex(case):
     joined = [(slice(0, 2), (2,), L1(1.0)), (slice(2, 4), (2,), case.reg)]
     assert not Joined(joined).convex
     assert Joined(joined[:1]).convex
-
-
-@by_name
-def test_nan_stays_nan_and_zero_stays_zero(case):
-    u = np.array([np.nan, 0.0, 5.0])
-    for t in (0.1, 50.0):
-        z = case.reg.prox(u, t)
-        assert math.isnan(z[0])
-        assert z[1] == 0.0
-    assert math.isnan(case.reg.value(u))
-    assert math.isnan(case.reg.distance(u, np.ones(3)))
 
 
 @by_name

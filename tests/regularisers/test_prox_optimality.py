@@ -68,18 +68,6 @@ def test_no_feasible_point_is_better(case, **problem):
             assert value >= grown - 1e-10 * (abs(value) + abs(grown) + np.sum(u**2 / t))
 
 
-@pytest.mark.parametrize("case", CONVEX, ids=lambda case: case.name)
-@quick
-@given(**problems)
-def test_prox_is_firmly_nonexpansive(case, **problem):
-    rng, u, t = draw_problem(case, **problem)
-    other = u + anywhere(case, rng) * rng.choice([1e-3, 1.0, 10.0])
-    z, other_z = case.reg.prox(u, t), case.reg.prox(other, t)
-    squared = np.sum((z - other_z) ** 2 / t)
-    product = np.sum((z - other_z) * (u - other) / t)
-    assert squared <= product + 1e-10 * np.sum((u**2 + other**2) / t)
-
-
 class WrongThreshold(L1):
     """Thresholds at lam instead of lam t."""
 

@@ -52,9 +52,6 @@ def test_distance_is_a_lower_bound_and_vanishes_at_stationary_points(adapted, ou
         z, v = ours.prox(u, 0.5), rng.standard_normal(shape)
         assert 0 < adapted.distance(z, v, w) <= ours.distance(z, v, w) + 1e-12
         assert adapted.distance(z, (z - u) / 0.5, w) < 1e-12
-
-
-def test_outside_the_domain():
     assert PAIRS[3][0].distance(np.array([9.0]), np.array([0.0])) == np.inf
 
 

@@ -12,12 +12,6 @@ from cyclade.regularisers import L1, MCP, Box, ElasticNet
 by_name = pytest.mark.parametrize("case", CASES, ids=NAMES)
 
 
-def test_a_list_is_an_array():
-    np.testing.assert_allclose(L1(0.1).prox([1, 2], 0.5), [0.95, 1.95])
-    assert L1(0.1).value((1, -2)) == pytest.approx(0.3)
-    assert L1(0.1).distance([0, 1], [0.0, -0.1]) == 0.0
-
-
 @by_name
 def test_lists_and_integers_become_double_precision(case):
     whole = np.arange(math.prod(case.shape)).reshape(case.shape) % 3

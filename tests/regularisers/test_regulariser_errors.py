@@ -6,7 +6,6 @@ import torch
 from regulariser_cases import CASES, NAMES, NONCONVEX
 
 from cyclade.regularisers import (
-    L0,
     L1,
     MCP,
     SCAD,
@@ -15,12 +14,9 @@ from cyclade.regularisers import (
     Grid,
     GroupL2,
     L1Ball,
-    L2Ball,
-    LHalf,
     NuclearNorm,
     PyProximal,
     Simplex,
-    SquaredL2,
     TotalVariation1D,
 )
 
@@ -31,14 +27,10 @@ nan, inf = float("nan"), float("inf")
     ("make", "message"),
     [
         (lambda: L1(-1.0), r"L1: lam must be a finite number >= 0, got -1\.0"),
-        (lambda: L1(nan), "L1: lam must be a finite number >= 0, got nan"),
         (lambda: L1([1.0, -1.0]), "L1: every entry of lam must be a finite number >= 0"),
-        (lambda: SquaredL2(inf), "SquaredL2: lam must be a finite number >= 0, got inf"),
-        (lambda: SquaredL2("a"), "SquaredL2: lam must be a finite number >= 0, got 'a'"),
         (lambda: ElasticNet(1.0, -2.0), r"ElasticNet: l2 must be a finite number >= 0, got -2\.0"),
         (lambda: ElasticNet(0.5), "ElasticNet: give l1 and l2, or lam and l1_ratio"),
         (lambda: ElasticNet(lam=1.0, l1_ratio=2.0), "ElasticNet: l1_ratio must be between 0 and 1"),
-        (lambda: GroupL2(-1), "GroupL2: lam must be a finite number >= 0, got -1"),
         (
             lambda: GroupL2(1, [[0], []]),
             r"groups\[1\] must be a non-empty list of indices",
@@ -58,26 +50,12 @@ nan, inf = float("nan"), float("inf")
         (lambda: Box(inf, inf), "Box: lower must be < inf"),
         (lambda: Box([0.0], [1.0, 2.0]), r"Box: lower has shape \(1,\) but upper has shape \(2,\)"),
         (lambda: Simplex(0.0), r"Simplex: radius must be a finite number > 0, got 0\.0"),
-        (lambda: L2Ball(-1.0), r"L2Ball: radius must be a finite number > 0, got -1\.0"),
-        (lambda: L1Ball(inf), "L1Ball: radius must be a finite number > 0, got inf"),
-        (lambda: NuclearNorm(None), "NuclearNorm: lam must be a finite number >= 0, got None"),
-        (lambda: TotalVariation1D(nan), "TotalVariation1D: lam must be a finite number >= 0"),
-        (lambda: MCP(-1.0), "MCP: lam must be a finite number >= 0, got -1.0"),
         (lambda: MCP(1.0, 0.0), "MCP: gamma must be a finite number > 0, got 0.0"),
         (lambda: SCAD(1.0, 1.0), "SCAD: gamma must be a finite number > 1, got 1.0"),
-        (lambda: SCAD("a"), "SCAD: lam must be a finite number >= 0, got 'a'"),
-        (lambda: L0(nan), "L0: lam must be a finite number >= 0, got nan"),
-        (lambda: LHalf([1.0]), r"LHalf: lam must be a finite number >= 0, got \[1.0\]"),
         (lambda: L1("a"), "L1: lam must be a number or an array of numbers, got 'a'"),
-        (lambda: L1([[1.0], [1.0, 2.0]]), "L1: lam must be a number or an array of numbers"),
-        (lambda: GroupL2(1.0, True), "GroupL2: groups must be None, an integer axis or a list"),
         (lambda: GroupL2(1.0, [[[0], [1, 2]]]), r"groups\[0\] must be a non-empty list of indices"),
         (lambda: GroupL2(1.0, None, "a"), "GroupL2: weights must be a number or an array of"),
-        (lambda: NuclearNorm(True), "NuclearNorm: lam must be a finite number >= 0, got True"),
-        (lambda: NuclearNorm("1"), "NuclearNorm: lam must be a finite number >= 0, got '1'"),
         (lambda: Grid([]), "Grid: points must be one or more finite numbers"),
-        (lambda: Grid([[0.0]]), "Grid: points must be one or more finite numbers"),
-        (lambda: Grid([inf]), "Grid: points must be one or more finite numbers"),
         (lambda: Grid("ab"), "Grid: points must be one or more finite numbers, got 'ab'"),
     ],
 )
@@ -106,11 +84,6 @@ def test_parameters(make, message):
 def test_shapes(reg, shape, message):
     with pytest.raises(ValueError, match=message):
         reg.check(shape, "reg[0]")
-
-
-@pytest.mark.parametrize("case", CASES, ids=NAMES)
-def test_own_shape_is_accepted(case):
-    case.reg.check(case.shape)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,9 +21,7 @@ def index_lists(owner: str, groups: Any, accepted: str, noun: str = "index") -> 
     lists = listed(f"{owner}: groups", given, accepted)
     if not lists:
         raise ValueError(f"{owner}: groups must not be empty")
-    members = _all_at_once(lists) or [
-        _vector(f"{owner}: groups[{number}]", group) for number, group in enumerate(lists)
-    ]
+    members = [_vector(f"{owner}: groups[{k}]", group) for k, group in enumerate(lists)]
     found, counts = np.unique(np.concatenate(members), return_counts=True)
     if (counts > 1).any():
         raise ValueError(f"{owner}: groups overlap: {noun} {found[counts > 1][0]} repeats")
@@ -44,20 +41,6 @@ def require_cover(
         raise ValueError(
             f"{owner}: groups miss {noun} {missing} of {size}; they must cover all {all_of}"
         )
-
-
-def _all_at_once(lists: list[Any]) -> list[Indices] | None:
-    """The groups as vectors (there may be thousands), or None if any is not such a list."""
-    if not all(type(group) is list and group for group in lists):
-        return None
-    try:
-        flat = np.array(list(chain.from_iterable(lists)))
-    except ValueError:  # lists within lists
-        return None
-    if flat.ndim != 1 or flat.dtype.kind not in "iu" or flat.min(initial=0) < 0:
-        return None
-    flat, ends = flat.astype(np.int64), np.cumsum([len(group) for group in lists]).tolist()
-    return [flat[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]  # as split, faster
 
 
 def _vector(name: str, group: Any) -> Indices:

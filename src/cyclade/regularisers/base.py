@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Mapping, Sequence
-from operator import index
 from typing import ClassVar, Union
 
 from cyclade._arrays import Array, as_block, as_diagonal, require_same_library, weighted_norm
@@ -172,12 +171,11 @@ class PerBlock:
     PerBlock([L1(1), NonNegative()])
     """
 
-    __slots__ = ("_proxes", "regs")
+    __slots__ = ("regs",)
 
     def __init__(self, regs: Sequence[Regulariser]) -> None:
         listing = listed("regs", regs, "a sequence of Regularisers, one per block")
         self.regs = tuple(_require_regulariser(reg, f"regs[{j}]") for j, reg in enumerate(listing))
-        self._proxes = [reg.prox for reg in self.regs]  # bound once: the loop calls this a lot
 
     def __len__(self) -> int:
         return len(self.regs)
@@ -188,11 +186,7 @@ class PerBlock:
 
     def prox(self, j: int, u: Array, t: float | Array) -> Array:
         """Return the prox of r_j at u with step t."""
-        try:
-            prox = self._proxes[index(j)]
-        except (IndexError, TypeError):
-            prox = self._at(j).prox
-        return prox(u, t)
+        return self._at(j).prox(u, t)
 
     def distance(self, j: int, u: Array, v: Array, w: float | Array = 1.0) -> float:
         """Return the w-weighted distance from v to -∂r_j(u)."""
@@ -245,7 +239,7 @@ def per_block(
         chosen = reg.regs
     elif isinstance(reg, Mapping):
         chosen = _by_name(reg, names)
-    elif isinstance(reg, Sequence) and not _is_text(reg):
+    elif isinstance(reg, Sequence) and not isinstance(reg, (str, bytes)):
         chosen = reg
     else:
         raise TypeError(
@@ -280,10 +274,6 @@ def _by_name(
     if unknown:
         raise ValueError(f"reg names unknown blocks {unknown!r}; the blocks are {list(names)!r}")
     return [reg.get(name) for name in names]
-
-
-def _is_text(candidate: object) -> bool:
-    return isinstance(candidate, (str, bytes))
 
 
 def _hint_for_operators(candidate: object) -> str:

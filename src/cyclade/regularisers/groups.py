@@ -9,17 +9,11 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from cyclade._arrays import Array, Parameter, as_double
+from cyclade._arrays import Array, Parameter, as_double, as_index
 from cyclade._checks import non_negative
 from cyclade.regularisers._index_lists import index_lists, require_cover
-from cyclade.regularisers._roots import block_norm, row_norms, secular_root
+from cyclade.regularisers._roots import row_norms, secular_root
 from cyclade.regularisers.base import Regulariser
-
-
-def shrink(u: np.ndarray[Any, Any], threshold: float) -> np.ndarray[Any, Any]:
-    """Return the prox of threshold ‖·‖_2, for one NumPy block and the step 1."""
-    norm = block_norm(u)
-    return u * (1.0 - threshold / norm) if norm > threshold else np.zeros_like(u)
 
 
 def shrink_rows(u: Array, t: float | Array, threshold: float | Array) -> Array:
@@ -42,36 +36,6 @@ def shrink_rows(u: Array, t: float | Array, threshold: float | Array) -> Array:
     rho = secular_root(solvable, scaled_steps, xp.ones_like(rows))
     z = rho * solvable / (rho + scaled_steps)
     return xp.astype(xp.where(vanishing, xp.zeros_like(z), z), u.dtype)
-
-
-class _IndexGroups:
-    """A partition of the flattened block, sorted so that groups of one size form a matrix."""
-
-    def __init__(self, groups: Any) -> None:
-        accepted = "None, an integer axis or a list of index lists"
-        members = index_lists("GroupL2", groups, accepted)
-        sizes = np.array([len(indices) for indices in members])
-        self.group_order = np.argsort(sizes, kind="stable")
-        self.shapes = [(int((sizes == size).sum()), int(size)) for size in np.unique(sizes)]
-        self.permutation = np.concatenate([members[g] for g in self.group_order])
-        self.inverse = np.argsort(self.permutation)
-        self._cast: tuple[Any, Array, Array] | None = None
-
-    def permutations(self, u: Array) -> tuple[Array, Array]:
-        """Return the permutation and its inverse in the library and device of u (remembered)."""
-        key = (type(u), getattr(u, "device", None))
-        if self._cast is None or self._cast[0] != key:
-            xp = array_namespace(u)
-            forward, backward = (
-                xp.asarray(p, device=getattr(u, "device", None))
-                for p in (self.permutation, self.inverse)
-            )
-            self._cast = (key, forward, backward)
-        return self._cast[1], self._cast[2]
-
-    def check(self, size: int, where: str) -> None:
-        """Raise ValueError unless the groups cover 0, ..., size - 1."""
-        require_cover(f"{where}: GroupL2", self.permutation, size)
 
 
 class GroupL2(Regulariser):
@@ -102,39 +66,43 @@ class GroupL2(Regulariser):
     ) -> None:
         self.lam = non_negative("GroupL2: lam", lam)
         self._axis: int | None = None
-        self._index_groups: _IndexGroups | None = None
+        self._order: Any = None  # the entries of the flat block, groups of one size side by side
         if isinstance(groups, (int, np.integer)) and not isinstance(groups, bool):
             self._axis = int(groups)
         elif groups is not None:
-            self._index_groups = _IndexGroups(groups)
+            accepted = "None, an integer axis or a list of index lists"
+            members = index_lists("GroupL2", groups, accepted)
+            sizes = np.array([len(indices) for indices in members])
+            by_size = np.argsort(sizes, kind="stable")
+            self._order = np.concatenate([members[g] for g in by_size])
+            self._inverse, self._least = np.argsort(self._order), int(self._order.max()) + 1
+            self._counts = np.unique(sizes, return_counts=True)
         self._weights = None if weights is None else Parameter("GroupL2: weights", weights)
         if self._weights is not None:
             array = self._weights.array
             if array.ndim != 1 or not (np.isfinite(array).all() and (array >= 0).all()):
                 raise ValueError("GroupL2: weights must be a list of finite numbers >= 0")
-            if self._index_groups is not None:
-                self._check_weights(len(self._index_groups.group_order), "GroupL2")
-                self._weights = Parameter("GroupL2: weights", array[self._index_groups.group_order])
+            if self._order is not None:
+                self._check_weights(len(members), "GroupL2")
+                self._weights = Parameter("GroupL2: weights", array[by_size])
 
     def value(self, u: Array) -> float:
         """Return lam sum_g weight_g ‖u_g‖_2."""
         u = self._block(u)
         pieces = self._split(u)
-        thresholds = self._thresholds(u, pieces)
-        pairs = zip(pieces, thresholds, strict=True)
+        pairs = zip(pieces, self._thresholds(u, pieces), strict=True)
         return float(sum((row_norms(piece) * threshold).sum() for piece, threshold in pairs))
 
     def _prox(self, u: Array, t: float | Array) -> Array:
+        self.check(tuple(u.shape), "u")
         pieces = self._split(u)
-        thresholds = self._thresholds(u, pieces)
-        steps = self._split_diagonal(t, pieces)
-        shrunk = [shrink_rows(*args) for args in zip(pieces, steps, thresholds, strict=True)]
-        return self._join(shrunk, u)
+        rows = zip(pieces, self._diagonal(t, pieces), self._thresholds(u, pieces), strict=True)
+        return self._join([shrink_rows(*row) for row in rows], u)
 
     def _distance(self, u: Array, v: Array, w: float | Array) -> float:
         xp = array_namespace(u)
         pieces = self._split(u)
-        gradients, weights = self._split(v), self._split_diagonal(w, pieces)
+        gradients, weights = self._split(v), self._diagonal(w, pieces)
         thresholds = self._thresholds(u, pieces)
         total = 0.0
         for rows, g, weight, threshold in zip(pieces, gradients, weights, thresholds, strict=True):
@@ -150,8 +118,9 @@ class GroupL2(Regulariser):
 
     def check(self, shape: tuple[int, ...], where: str = "reg") -> None:
         """Raise ValueError if the groups or the weights do not fit a block of this shape."""
-        if self._index_groups is not None:
-            self._index_groups.check(math.prod(shape), where)
+        if self._order is not None:
+            if not self._order.size == math.prod(shape) == self._least:
+                require_cover(f"{where}: GroupL2", self._order, math.prod(shape))
             return
         if self._axis is not None and not -len(shape) <= self._axis < len(shape):
             raise ValueError(
@@ -169,46 +138,34 @@ class GroupL2(Regulariser):
 
     def _split(self, u: Array) -> list[Array]:
         """Return matrices whose rows are the groups, one matrix per size of group."""
-        if self._index_groups is not None:
-            if len(self._index_groups.permutation) != math.prod(u.shape):
-                self.check(tuple(u.shape), "u")
-            forward, _ = self._index_groups.permutations(u)
-            flat = u.reshape(-1)[forward]
-            pieces, start = [], 0
-            for count, size in self._index_groups.shapes:
-                stop = start + count * size
-                pieces.append(flat[start:stop].reshape(count, size))
-                start = stop
-            return pieces
-        if self._axis is not None:
-            if not -u.ndim <= self._axis < u.ndim:
-                self.check(tuple(u.shape), "u")
-            moved = array_namespace(u).moveaxis(u, self._axis, 0)
-            return [moved.reshape(moved.shape[0], -1)]
-        return [u.reshape(1, -1)]
-
-    def _split_diagonal(self, t: float | Array, pieces: list[Array]) -> list[Any]:
-        return [t] * len(pieces) if isinstance(t, float) else self._split(t)
+        if self._order is None:
+            rows = u[None] if self._axis is None else array_namespace(u).moveaxis(u, self._axis, 0)
+            return [rows.reshape(rows.shape[0], -1)]
+        flat, pieces, start = u.reshape(-1)[as_index(self._order, u)], [], 0
+        for size, count in zip(*map(np.ndarray.tolist, self._counts), strict=True):
+            pieces.append(flat[start : start + count * size].reshape(count, size))
+            start += count * size
+        return pieces
 
     def _join(self, pieces: list[Array], u: Array) -> Array:
         """Undo `_split`."""
         xp = array_namespace(u)
-        if self._index_groups is not None:
-            _, backward = self._index_groups.permutations(u)
-            return xp.concat([p.reshape(-1) for p in pieces])[backward].reshape(u.shape)
-        if self._axis is not None:
-            moved_shape = xp.moveaxis(u, self._axis, 0).shape
-            return xp.moveaxis(pieces[0].reshape(moved_shape), 0, self._axis)
-        return pieces[0].reshape(u.shape)
+        if self._order is not None:
+            flat = xp.concat([piece.reshape(-1) for piece in pieces])
+            return flat[as_index(self._inverse, u)].reshape(u.shape)
+        if self._axis is None:
+            return pieces[0].reshape(u.shape)
+        moved_shape = xp.moveaxis(u, self._axis, 0).shape
+        return xp.moveaxis(pieces[0].reshape(moved_shape), 0, self._axis)
+
+    def _diagonal(self, t: float | Array, pieces: list[Array]) -> list[Any]:
+        return [t] * len(pieces) if isinstance(t, float) else self._split(t)
 
     def _thresholds(self, u: Array, pieces: list[Array]) -> list[Any]:
         """Return lam times the weights: a number or a column for every matrix of `_split`."""
         if self._weights is None:
             return [self.lam] * len(pieces)
-        if len(self._weights.array) != sum(piece.shape[0] for piece in pieces):
-            self.check(tuple(u.shape), "u")
-        column = self.lam * self._weights.like(u).reshape(-1, 1)
-        thresholds, start = [], 0
+        column, thresholds, start = self.lam * self._weights.like(u).reshape(-1, 1), [], 0
         for piece in pieces:
             thresholds.append(column[start : start + piece.shape[0]])
             start += piece.shape[0]
@@ -216,8 +173,8 @@ class GroupL2(Regulariser):
 
     def __repr__(self) -> str:
         parts = [f"{self.lam:g}"]
-        if self._index_groups is not None:
-            parts.append(f"groups=<{len(self._index_groups.group_order)} lists>")
+        if self._order is not None:
+            parts.append(f"groups=<{self._counts[1].sum()} lists>")
         elif self._axis is not None:
             parts.append(f"groups={self._axis}")
         if self._weights is not None:
