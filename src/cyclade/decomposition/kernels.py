@@ -42,14 +42,7 @@ def cycles(G: Any, C: Any, Z: Any, l1: float, positive: bool, passes: int) -> No
                 z, c, a = Z[t, first:last], C[t, first:last], A[t]
                 for i in range(m):
                     g[i] = c[i]
-                four = k - k % 4
-                for s in range(0, four, 4):
-                    z0, z1 = Z[s, first:last], Z[s + 1, first:last]
-                    z2, z3 = Z[s + 2, first:last], Z[s + 3, first:last]
-                    a0, a1, a2, a3 = a[s], a[s + 1], a[s + 2], a[s + 3]
-                    for i in range(m):
-                        g[i] -= a0 * z0[i] + a1 * z1[i] + a2 * z2[i] + a3 * z3[i]
-                for s in range(four, k):
+                for s in range(k):
                     z0, a0 = Z[s, first:last], a[s]
                     for i in range(m):
                         g[i] -= a0 * z0[i]
@@ -113,18 +106,16 @@ def normal_equations(seen: Any, B: Any, i: int, G: Any, c: Any) -> None:
     """G = Σ_e s_e b_j b_jᵀ and c = Σ_e s_e x_e b_j over the entries e = (i, j) of row i."""
     starts, columns, weights, values = seen
     G[:], c[:] = 0.0, 0.0
-    last = starts[i + 1] - 1
-    for e in range(starts[i], starts[i + 1], 4):  # so that G is read and written less often
-        e1, e2, e3 = min(e + 1, last), min(e + 2, last), min(e + 3, last)
-        b0, b1, b2, b3 = B[columns[e]], B[columns[e1]], B[columns[e2]], B[columns[e3]]
-        s0, s1 = weights[e], weights[e1] * (e < last)
-        s2, s3 = weights[e2] * (e + 1 < last), weights[e3] * (e + 2 < last)
+    for e in range(starts[i], starts[i + 1]):
+        b, s = B[columns[e]], weights[e]
         for t in range(c.shape[0]):
-            d0, d1, d2, d3 = s0 * b0[t], s1 * b1[t], s2 * b2[t], s3 * b3[t]
-            c[t] += d0 * values[e] + d1 * values[e1] + d2 * values[e2] + d3 * values[e3]
-            row = G[t]
-            for r in range(c.shape[0]):
-                row[r] += d0 * b0[r] + d1 * b1[r] + d2 * b2[r] + d3 * b3[r]
+            d, row = s * b[t], G[t]
+            c[t] += d * values[e]
+            for r in range(t + 1):
+                row[r] += d * b[r]
+    for t in range(c.shape[0]):
+        for r in range(t):
+            G[r, t] = G[t, r]
 
 
 @compiled
