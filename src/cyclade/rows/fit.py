@@ -30,7 +30,6 @@ from cyclade.rows.setup import (
     FewRows,
     Model,
     Queue,
-    as_table,
     as_targets,
     default_blocks,
     small_batch,
@@ -157,7 +156,7 @@ def solve_rows(
     (True, array([0, 1]))
     """
     loss, penalty, chosen = losses.get(loss), penalties.get(penalty, alpha), as_method(method, True)
-    design, rows = as_table(X)
+    design, rows = as_design(X), as_rows(X)
     y, s, offset, outputs = as_targets(design, y, loss, sample_weight, offset, outputs)
     coef, intercept = as_start(design.p, coef, intercept)
     if not epochs >= 0:

@@ -11,7 +11,7 @@ import numpy as np
 from cyclade._arrays import Array
 from cyclade.blocks import Point
 from cyclade.core import start
-from cyclade.linear.checks import as_data, as_floats, check_finite, check_shape, in_chunks
+from cyclade.linear.checks import as_data
 from cyclade.linear.penalties import L1, BlockPenalty
 from cyclade.linear.problem import Problem, as_design, as_problems
 from cyclade.linear.results import Certificate, both
@@ -20,7 +20,7 @@ from cyclade.linear.working_set import scale_of_distance
 from cyclade.methods import Method
 from cyclade.oracles.counting import Counting
 from cyclade.rows.kernels import distinct
-from cyclade.rows.oracle import Features, LinearOracle, as_rows, by_blocks, refuse_joined
+from cyclade.rows.oracle import Features, LinearOracle, by_blocks, refuse_joined
 from cyclade.rows.steps import RowSearch, RowSteps
 from cyclade.rows.sweep import Rows
 from cyclade.rows.tuning import TUNING
@@ -135,39 +135,6 @@ def null_intercept(loss: Any, rows: Rows) -> Any:
         return None
     design, data = as_design(np.zeros((rows.n, 1))), (rows.weight, rows.offset, True)
     return as_problems(design, rows.y, loss, L1(1.0), data)[0].null.c
-
-
-def as_table(X: Any) -> tuple[Any, Any]:
-    """X as a certificate reads it, and by rows."""
-    if in_chunks(X) or not callable(getattr(X, "tocsr", None)):
-        return as_design(X), as_rows(X)
-    X = X.tocsr()
-    check_shape(X.shape)
-    as_floats(X.data[:1])
-    rows = as_rows(X)
-    return RowDesign(rows), rows
-
-
-class RowDesign:
-    """What a certificate asks of sparse X, by rows: the engine's own design copies X by columns."""
-
-    is_dense, by_columns, precompute = False, False, "auto"
-
-    def __init__(self, X: Any) -> None:
-        self.X, (self.n, self.p), self.entries = X, X.shape, X.nnz
-        self.dtype = self.given = X.dtype
-
-    def refuse(self) -> None:
-        """Raise ValueError unless all entries are finite."""
-        check_finite(self.X.data)
-
-    def correlate(self, v: Array) -> Array:
-        """Xᵀ v."""
-        return np.asarray(self.X.T @ v)
-
-    def predict(self, x: Array, support: Array | None = None) -> Array:
-        """X x."""
-        return np.asarray(self.X @ x)
 
 
 class Certifier:
