@@ -18,7 +18,6 @@ from cyclade.rows.oracle import Features, LinearOracle
 from cyclade.rows.setup import EarlyRefresh
 from cyclade.rows.steps import diagonal
 from cyclade.sampling.samplers import ALL, Page
-from cyclade.steps import Fixed
 
 
 def data(n: int = 600, p: int = 15, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -161,7 +160,7 @@ def test_diagonals_bound_samples_on_average() -> None:
         ({"every": 0.0}, "every: must be a positive number of epochs"),
         ({"penalty": "l1"}, "alpha"),
         ({"sample_weight": np.full(600, -1.0)}, "sample_weight"),
-        ({"steps": Fixed([1.0]), "eta": 0.5}, "eta: it is part of"),
+        ({"eta": "paper"}, "eta: must be a number, a function or 'theory'"),
         ({"method": "SCCD", "b_small": 4}, "b_small means nothing"),
     ],
 )

@@ -23,7 +23,6 @@ from cyclade.rows.steps import RowSteps, diagonal
 from cyclade.rows.sweep import Rows
 from cyclade.sampling.orders import as_order
 from cyclade.sampling.samplers import ALL, FiniteSum, StreamBatch
-from cyclade.steps import Fixed
 from cyclade.steps.searched import falling
 
 METHODS = ["P-CCD", "SCCD", "VR-CCD", "VRO-CCD", "PAGE", "SGD"]
@@ -172,28 +171,24 @@ def test_every_cycle_of_a_stream_is_the_papers(loss: str, method: str, order: st
     assert seen > K
 
 
-@pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("penalty", [PENALTY, GroupL2(0.02, groups=[[0, 1, 2, 3], range(4, 11)])])
 @pytest.mark.parametrize("method", METHODS)
-def test_a_fit_is_the_shared_loop_bit_for_bit(method: str, penalty: Any, given: bool) -> None:
-    """With bounds of the paper at η = 0.7, and with steps that the caller gives."""
+def test_a_fit_is_the_shared_loop_bit_for_bit(method: str, penalty: Any) -> None:
+    """With bounds of the paper at η = 0.7."""
     case, n, chosen = Case("logistic", n=60, seed=3), 60, as_method(method, True)
     b = 40 if chosen.draws == "page" else None if chosen.deterministic else 8
     blocks = [[0, 1, 2, 3], list(range(4, 11))]
     features = Features(11, blocks, fit_intercept=True, joined=chosen.one_block)
-    own: Any = Fixed([2.0] * features.layout.m, 0.3)
     fit = solve_rows(
         case.X, case.y, case.loss, penalty, method=method, sample_weight=case.weight, b=b,
-        blocks=blocks, order="random", seed=5, tol=0.0, epochs=9.0,
-        **{"steps": own} if given else {"eta": 0.7},
+        blocks=blocks, order="random", seed=5, tol=0.0, epochs=9.0, eta=0.7,
     )  # fmt: skip
     oracle = LinearOracle(
         case.X, case.y, case.loss, features, sample_weight=case.weight / case.weight.sum()
     )
     sampler, m = _sampler(chosen, features.layout.m, n, b), features.layout.m
     small = float(getattr(make_sampler(chosen, FiniteSum(n), b, None, None), "b_small", b or n))
-    paper = RowSteps(case.loss.bound, m, small, float(n), 1, isinstance(penalty, GroupL2), 0.7)
-    steps = own if given else paper
+    steps = RowSteps(case.loss.bound, m, small, float(n), 1, isinstance(penalty, GroupL2), 0.7)
     steps.prepare(oracle.sweep(features.point(), ALL))
     x0 = features.point(None, null_intercept(case.loss, oracle.rows(ALL)))
     state = start(oracle, x0, sampler, np.random.default_rng(5))

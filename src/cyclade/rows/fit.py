@@ -96,7 +96,6 @@ def solve_rows(
     p: float | None = None,
     blocks: Any = None,
     eta: Any = None,
-    steps: Any = None,
     order: Any = "forward",
     outputs: int | None = None,
     epochs: float = 20.0,
@@ -123,13 +122,13 @@ def solve_rows(
         Of the features: a number, sizes or index lists. Default: 2 runs of columns with about
         equally many entries (of whole groups, for a penalty on groups). The intercept is a block of
         its own. PAGE and SGD move everything at once.
-    eta, steps:
+    eta:
         The step of block j is η Λ_j^{−1}. By default Λ_j is searched on the samples as they come
         (`rows.steps.RowSearch`), and η follows from b, b' and p; it falls as 1/√epochs for SCCD and
         SGD. Where F rises, η is halved, and the run goes on from its best iterate. "theory": Λ_j is
         a diagonal that bounds the curvature on small batches on average (`rows.steps.diagonal`),
         η = 1 and b' = ⌊√b⌋; losses without a bound on φ'' take the largest met. A number, or a
-        function of the cycles done, is η with the same Λ_j. Or give a `cyclade` Steps object.
+        function of the cycles done, is η with the same Λ_j.
     order:
         Of the blocks, as in `cyclade.minimize`.
     outputs:
@@ -165,8 +164,6 @@ def solve_rows(
         raise ValueError(f"every: must be a positive number of epochs, got {every}")
     if isinstance(eta, str) and eta != "theory":
         raise ValueError(f"eta: must be a number, a function or 'theory', got {eta!r}")
-    if steps is not None and eta is not None:
-        raise ValueError("eta: it is part of the Steps object given as steps")
     n = design.n
     blocks = default_blocks(penalty, design.p, rows) if blocks is None else blocks
     features = Features(
@@ -174,17 +171,17 @@ def solve_rows(
     )
     model, source = Model(loss, penalty, chosen, features), FewRows(n)
     carried = None if resume is None else as_carried(resume, chosen, features.layout, source)
-    searches = steps is None and eta is None and not chosen.deterministic
+    searches = eta is None and not chosen.deterministic
     if searches and chosen.draws == "page" and b_small is None:
         b_small = small_batch(n if b is None else b)
     sampler = make_sampler(chosen, source, b, b_small, p)
     small = float(getattr(sampler, "b_small", getattr(sampler, "b", n)))
     if isinstance(sampler, Page):
         sampler = EarlyRefresh(sampler, model.draws, 0 if carried is None else carried.state.k)
-    if searches:
-        steps = model.search(sampler, n)
-    elif steps is None:
-        steps = model.steps(small, float(n), eta, n / small, large=float(n))
+    steps = (
+        model.search(sampler, n) if searches
+        else model.steps(small, float(n), eta, n / small, large=float(n))
+    )  # fmt: skip
     oracle = LinearOracle(rows, y, loss, features, sample_weight=s, offset=offset)
     setup = model.setup(oracle, sampler, steps, order, ALL)
     certifier = Certifier(oracle, design, penalty, tol)

@@ -120,31 +120,19 @@ class LinearSweep:
             if self._gradient is None:
                 self._gradient = self.rows.back(self._r)
             return self._gradient[j].reshape(-1)
-        return self._back(j, self._r)
+        return self.rows.columns(j).back(self._r).reshape(-1)
 
     def set(self, j: int, u: Array) -> None:
         """Move block j to `u`, and z with it."""
         if (u != self.get(j)).any():
             self._stayed = False
-            self._z = self._moved(j, u)
+            self._z = self._z + self._along(j, u - self.get(j))
             self._r = self._slopes(self._z)
         self._x.set(j, u)
 
     def value(self) -> float:
         """f_S here."""
-        return self._value_at(self._z)
-
-    def trial(self, j: int, u: Array) -> float:
-        """f_S with block j at `u`; the point stays."""
-        return self._value_at(self._moved(j, u))
-
-    def trial_grad(self, j: int, u: Array) -> Array:
-        """∇^j f_S with block j at `u`; the point stays."""
-        return self._back(j, self._slopes(self._moved(j, u)))
-
-    def hvp(self, j: int, v: Array) -> Array:
-        """A_jᵀ diag(w φ'') A_j v; for nonconvex losses with the weights of their majoriser."""
-        return self._back(j, self._weight * self._curvature() * self._along(j, v))
+        return float(self.rows.weight @ self._loss.value(self.rows.y, self._z))
 
     def bend(self, j: int, u: Array) -> tuple[float, float]:
         """⟨∇^j f_S with block j at `u` less that here, the move⟩, from z alone; and Σ|r · move|."""
@@ -165,16 +153,6 @@ class LinearSweep:
 
     def _curvature(self) -> Array:
         return np.asarray(self._loss.curvature(self.rows.y, self._z))
-
-    def _back(self, j: int, r: Array) -> Array:
-        return self.rows.columns(j).back(r).reshape(-1)
-
-    def _value_at(self, z: Array) -> float:
-        return float(self.rows.weight @ self._loss.value(self.rows.y, z))
-
-    def _moved(self, j: int, u: Array) -> Array:
-        """z with block j at `u`."""
-        return self._z + self._along(j, u - self.get(j))
 
     def _along(self, j: int, du: Array) -> Array:
         """A_j du."""
