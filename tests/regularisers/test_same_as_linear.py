@@ -15,10 +15,7 @@ SCALAR = [
     (regularisers.ElasticNet(0.3 * LAM, 0.7 * LAM), penalties.ElasticNet(LAM, 0.3)),
     (regularisers.SquaredL2(LAM), penalties.ElasticNet(LAM, 0.0)),
     (regularisers.Box(lower=-1.0, upper=2.0), penalties.Box(lower=-1.0, upper=2.0)),
-    (
-        regularisers.ElasticNet(lam=0.9, l1_ratio=0.4),
-        penalties.ElasticNet(lam=0.9, l1_ratio=0.4),
-    ),
+    (regularisers.ElasticNet(lam=0.9, l1_ratio=0.4), penalties.ElasticNet(lam=0.9, l1_ratio=0.4)),
     (regularisers.NonNegative(), penalties.Box(0.0, np.inf)),
     (regularisers.MCP(LAM, 1.5), penalties.MCP(LAM, 1.5)),
     (regularisers.SCAD(LAM, 2.5), penalties.SCAD(LAM, 2.5)),

@@ -144,11 +144,7 @@ class Zero(Regulariser):
 
 
 RegulariserLike = Union[
-    None,
-    Regulariser,
-    "PerBlock",
-    Sequence[Regulariser | None],
-    Mapping[str, Regulariser | None],
+    None, Regulariser, "PerBlock", Sequence[Regulariser | None], Mapping[str, Regulariser | None]
 ]
 
 _ACCEPTED = (
@@ -232,6 +228,7 @@ def per_block(
     _require_length("shapes", shapes, m)
     labels = [f"reg[{j}]" if names is None else f"reg[{names[j]!r}]" for j in range(m)]
     chosen: Sequence[Regulariser | None]
+    given: object = reg  # a text is a sequence too, of no regularisers
     if reg is None or isinstance(reg, Regulariser):
         chosen = [reg] * m
         labels = [f"reg (for block {j})" for j in range(m)]
@@ -239,7 +236,7 @@ def per_block(
         chosen = reg.regs
     elif isinstance(reg, Mapping):
         chosen = _by_name(reg, names)
-    elif isinstance(reg, Sequence) and not isinstance(reg, (str, bytes)):
+    elif isinstance(reg, Sequence) and not isinstance(given, (str, bytes)):
         chosen = reg
     else:
         raise TypeError(

@@ -9,13 +9,7 @@ from __future__ import annotations
 
 from array_api_compat import array_namespace
 
-from cyclade._arrays import (
-    TOLERANCE_ULPS,
-    Array,
-    as_double,
-    rounding_unit,
-    weighted_norm,
-)
+from cyclade._arrays import TOLERANCE_ULPS, Array, as_double, rounding_unit, weighted_norm
 from cyclade._checks import positive
 from cyclade.regularisers._roots import block_norm, piecewise_linear_root, secular_root
 from cyclade.regularisers.base import Indicator

@@ -7,12 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cyclade._arrays import (
-    Array,
-    from_numpy,
-    to_numpy,
-    weighted_norm,
-)
+from cyclade._arrays import Array, from_numpy, to_numpy, weighted_norm
 from cyclade.regularisers.base import Weighted
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]

@@ -86,12 +86,7 @@ def plan_finite_sum(n: int, L_hat: float, L_tilde: float, gap: float, epsilon: f
 
 
 def plan_infinite_sum(
-    sigma2: float,
-    L_hat: float,
-    L_tilde: float,
-    gap: float,
-    epsilon: float,
-    n: float = math.inf,
+    sigma2: float, L_hat: float, L_tilde: float, gap: float, epsilon: float, n: float = math.inf
 ) -> Budget:
     """Corollary 3 (infinite sum, ``cor:online``): E[dist²(∂F(x̂_K), 0)] ≤ ε².
 
