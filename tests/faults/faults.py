@@ -15,7 +15,6 @@ traceback.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import json
@@ -37,7 +36,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: forks must not inherit its threads
 
 import torch
-from counts import record
+from trials import INTERRUPTED, command_line, forked, record
 
 from cyclade.cli import main as cyclade
 from cyclade.experiments import FolderError, RunConfig, plans
@@ -55,7 +54,7 @@ TINY = Plan(
     curves=(Curve(replace(SHORT, method="SGD"), (0.2, 0.4)), Curve(replace(BASE, lr=0.3))),
     seeds=1,
 )
-INTERRUPTED, MISSED = 130, 77  # exit codes
+MISSED = 77  # an exit code
 RECOVERED, REFUSED, SILENT, TRACEBACK = "recovered", "refused", "SILENT", "TRACEBACK"
 
 Attempt = Callable[[list[str]], tuple[int, str]]
@@ -123,28 +122,14 @@ def in_this_process(arguments: list[str]) -> tuple[int, str]:
     return code, errors.getvalue()
 
 
-def forked(
-    arguments: list[str], after: float | None = None, number: int = signal.SIGKILL
+def in_a_fork(
+    arguments: list[str], after: float | None = None, by: int = signal.SIGKILL
 ) -> tuple[int, str]:
-    """The same in a fork, which may be sent a signal."""
-    with tempfile.TemporaryDirectory() as scratch:
-        said = Path(scratch) / "said"
-        child = os.fork()
-        if child == 0:
-            try:
-                code, errors = in_this_process(arguments)
-                signal.signal(signal.SIGINT, signal.SIG_IGN)
-                said.write_text(errors)
-            except KeyboardInterrupt:  # it hit this script, not the command
-                code = MISSED
-            os._exit(code)
-        if after is not None:
-            time.sleep(after)
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, number)
-        _, status = os.waitpid(child, 0)
-        code = os.waitstatus_to_exitcode(status)
-        return code, said.read_text() if said.exists() else ""
+    """The same in a fork, which may be struck."""
+    code, said = forked(partial(in_this_process, arguments), after, by)
+    if said is not None:
+        return said[0], said[1]
+    return MISSED if code == INTERRUPTED else code, ""  # else it hit this script, not the command
 
 
 # ------------------------------------------------------------------------------------ results
@@ -379,7 +364,7 @@ class Stage:
             folder = Path(scratch) / "folder"
             line = command(name, 0).line(folder)
             while hits < 8:
-                code, errors = forked(line, rng.random() * seconds, by)
+                code, errors = in_a_fork(line, rng.random() * seconds, by)
                 if code == MISSED:
                     continue
                 if code == 0:
@@ -390,7 +375,7 @@ class Stage:
                     return hits, TRACEBACK, f"{name}: exit code {code}: {errors[-2000:]}"
                 if rng.random() < 0.2:
                     break
-            code, errors = forked(line)
+            code, errors = in_a_fork(line)
             outcome, why = judged(code, errors, folder, self.wanted[name])
             left = [str(p) for p in folder.rglob(".*.tmp")] if outcome == RECOVERED else []
             if left:
@@ -405,20 +390,15 @@ STRIKES = {"SIGKILL": signal.SIGKILL, "Ctrl-C": signal.SIGINT}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--damages", type=int, default=200)
-    parser.add_argument("--kills", type=int, default=200, help="of each command")
-    parser.add_argument("--interrupts", type=int, default=50, help="of each command")
+    parser = command_line(__doc__, damages=200, kills=200, interrupts=50)
     parser.add_argument("--commands", nargs="+", default=NAMES, choices=NAMES)
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, help="the damage of this number alone")
-    parser.add_argument("--csv", type=Path, help="add the counts to this table")
     chosen = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
     prepare()
     failures: list[str] = []
     with tempfile.TemporaryDirectory() as scratch:
-        stage = Stage(Path(scratch), forked, chosen.commands)
+        stage = Stage(Path(scratch), in_a_fork, chosen.commands)
         table: dict[str, Counter[str]] = {}
         numbers = range(chosen.damages) if chosen.only is None else [chosen.only]
         for number in numbers:
@@ -435,7 +415,7 @@ def main() -> int:
         said = []
         for name in chosen.commands if chosen.only is None else ():
             began = time.perf_counter()
-            forked(command(name, 0).line(Path(scratch) / f"timed-{name}"))
+            in_a_fork(command(name, 0).line(Path(scratch) / f"timed-{name}"))
             seconds = time.perf_counter() - began
             for fault, times in (("SIGKILL", chosen.kills), ("Ctrl-C", chosen.interrupts)):
                 hits, commands, good = 0, Counter[str](), 0

@@ -9,12 +9,9 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import json
 import os
 import random
-import shutil
 import signal
 import tempfile
 import threading
@@ -29,13 +26,13 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
-from counts import record
+from trials import INTERRUPTED, command_line, forked, record, spoilt
 
 from cyclade import L1, minimize
 from cyclade.files.checkpoint import Kept
 from cyclade.linear import Solution, solve
 
-INTERRUPTED, FIT = 130, "a Dask fit"
+FIT = "a Dask fit"
 Body = Callable[[Path | None], dict[str, Any]]
 
 
@@ -93,21 +90,6 @@ def alike(found: dict[str, Any], whole: dict[str, Any]) -> bool:
     return bool(found["reached"]) and close and tolerant
 
 
-def child(body: Body, place: Path) -> int:
-    """A process that runs and writes down what it found."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            (place / "found.json").write_text(json.dumps(body(place)))
-            code = 0
-        except KeyboardInterrupt:
-            code = INTERRUPTED
-        finally:
-            os._exit(code)
-    return pid
-
-
 def strikes(times: int, seed: int, by: int, body: Body, counts: Counter[str]) -> None:
     """Strike at random moments until so many have hit; every run that ends is compared."""
     body(None)
@@ -115,21 +97,13 @@ def strikes(times: int, seed: int, by: int, body: Body, counts: Counter[str]) ->
     whole = body(None)
     length, draw = time.perf_counter() - start, random.Random(seed)
     while counts["tried"] < times:
-        place, hits = Path(tempfile.mkdtemp()), 0
-        while True:
-            pid = child(body, place)
-            time.sleep(draw.random() * 2.0 * length)
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, by)
-            _, status = os.waitpid(pid, 0)
-            if os.WIFEXITED(status) and os.WEXITSTATUS(status) != INTERRUPTED:
-                break
-            hits += 1
-        good = os.WEXITSTATUS(status) == 0
-        good = good and alike(json.loads((place / "found.json").read_text()), whole)
+        with tempfile.TemporaryDirectory() as place:
+            code, hits = -by, -1
+            while code in (-by, INTERRUPTED):
+                code, found = forked(partial(body, Path(place)), 2.0 * length * draw.random(), by)
+                hits += 1
         counts["tried"] += hits
-        counts["good"] += hits * good
-        shutil.rmtree(place)
+        counts["good"] += hits * (code == 0 and alike(found, whole))
 
 
 def lost_workers(times: int, seed: int, counts: Counter[str]) -> None:
@@ -178,35 +152,25 @@ def running(cluster: Any, client: Any, without: int = -1) -> list[int]:
 
 def damages(times: int, seed: int, counts: Counter[str]) -> None:
     """Cut or flip a checkpoint: the one before is read."""
-    draw, place = random.Random(seed), Path(tempfile.mkdtemp())
-    kept = Kept(place / "fit", "run")
-    kept.save(x=np.arange(50.0), k=1)
-    kept.save(x=np.arange(50.0), k=2)
-    content = (place / "fit").read_bytes()
-    for _ in range(times):
-        at = draw.randrange(len(content))
-        spoilt = bytearray(content)
-        spoilt[at] ^= 1 << draw.randrange(8)
-        (place / "fit").write_bytes(content[:at] if draw.random() < 0.5 else spoilt)
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
-            found = kept.load()
-        good = found is not None and int(found["k"]) == 1 and len(told) == 1
-        counts["tried"] += 1
-        counts["good"] += good
-    shutil.rmtree(place)
+    draw = random.Random(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "fit"
+        kept = Kept(file, "run")
+        kept.save(x=np.arange(50.0), k=1)
+        kept.save(x=np.arange(50.0), k=2)
+        content = file.read_bytes()
+        for _ in range(times):
+            file.write_bytes(spoilt(content, draw))
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                found = kept.load()
+            counts["tried"] += 1
+            counts["good"] += found is not None and int(found["k"]) == 1 and len(told) == 1
 
 
 def main() -> None:
     """Try all, print the counts, fail if anything did."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--interrupts", type=int, default=5)
-    parser.add_argument("--runs", type=int, default=10, help="of minimize that are killed")
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--damages", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--csv", type=Path, help="add the counts to this table")
+    parser = command_line(__doc__, kills=20, interrupts=5, runs=10, workers=1, damages=50)
     chosen = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
     failed = False

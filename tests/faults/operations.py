@@ -10,7 +10,6 @@ the last checkpoint that was saved, or from the one that was being saved (else: 
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import errno
 import hashlib
@@ -31,7 +30,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: forks must not inherit its threads
 
 import numpy as np
-from counts import record
+from trials import command_line, forked, record
 
 import cyclade.files.checkpoint
 from cyclade import L1, minimize
@@ -224,17 +223,9 @@ class Attempt:
 
     def __init__(self, of: str, place: Path, n: int = 0, fault: str = "") -> None:
         with tempfile.TemporaryDirectory() as scratch:
-            said, lines = Path(scratch) / "said", Path(scratch) / "log"
-            child = os.fork()
-            if child == 0:
-                try:
-                    said.write_text(json.dumps(self._run(of, place, n, fault, lines)))
-                except BaseException:
-                    traceback.print_exc()
-                os._exit(0)
-            os.waitpid(child, 0)
-            found = json.loads(said.read_text()) if said.exists() else {}
-            self.ended, self.count = bool(found), found.get("count", 0)
+            lines = Path(scratch) / "log"
+            found = forked(partial(self._run, of, place, n, fault, lines))[1] or {}
+            self.count = found.get("count", 0)
             self.result, self.error = found.get("result"), found.get("error")
             log = lines.read_text().splitlines() if lines.exists() else []
             self.log: list[tuple[str, Any]] = [tuple(json.loads(line)) for line in log]
@@ -327,11 +318,8 @@ def _at(of: str, place: Path, start: Path, n: int = 0, fault: str = "") -> Attem
 
 def main() -> int:
     """Try, print and count."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = command_line(__doc__, every=1)  # strike every so many operations, from `seed` on
     parser.add_argument("--of", nargs="+", default=list(RUNS), choices=list(RUNS))
-    parser.add_argument("--every", type=int, default=1, help="strike every so many operations")
-    parser.add_argument("--seed", type=int, default=0, help="where to begin")
-    parser.add_argument("--csv", type=Path, help="add the counts to this table")
     chosen = parser.parse_args()
     with contextlib.redirect_stderr(sys.stdout):
         if "cyclade reproduce" in chosen.of:

@@ -13,7 +13,6 @@ Ranks are forked, so that a trial takes a fraction of a second:
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import math
@@ -35,8 +34,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from counts import record
 from torch import nn
+from trials import command_line, record, spoilt
 
 from cyclade.optim import VROCCD, Checkpoints, CheckpointWarning, NotFiniteError, RankLostError
 from cyclade.optim.cycle.sweep import StagedSweep
@@ -261,12 +260,7 @@ class Trials:
         folder = self.scratch / f"damage-{k}"
         shutil.copytree(self.scratch / "whole-2", folder)
         newest = max(folder.iterdir())
-        content = bytearray(newest.read_bytes())
-        if k % 2:
-            content[self.rng.randrange(len(content))] ^= 1 << self.rng.randrange(8)
-        else:
-            del content[self.rng.randrange(len(content)) :]
-        newest.write_bytes(bytes(content))
+        newest.write_bytes(spoilt(newest.read_bytes(), self.rng))
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             found = Checkpoints(folder)._newest()
@@ -309,25 +303,36 @@ def as_rank(victim: int, at: int, place: Path) -> None:
     (place / f"end-{rank}").write_text(end)
 
 
-TITLES = {
-    "kill": ("SIGKILL of a rank inside a cycle", "training on two and three ranks"),
-    "hang": ("a rank that hangs", "training on two ranks"),
-    "nan": ("NaN in a batch, a gradient, the parameters", "training on one to three ranks"),
-    "damage": ("a damaged file", "checkpoints of training"),
-    "torchrun": ("SIGKILL of a rank inside a cycle", "torchrun --max-restarts"),
-}
-KINDS = tuple(TITLES)
+KINDS = {
+    "kill": (
+        "SIGKILL of a rank inside a cycle", "training on two and three ranks",
+        "ranks killed inside a cycle: the others named it, resumed bit for bit",
+    ),
+    "hang": (
+        "a rank that hangs", "training on two ranks",
+        "ranks that hang: the others named it within the timeout, resumed bit for bit",
+    ),
+    "nan": (
+        "NaN in a batch, a gradient, the parameters", "training on one to three ranks",
+        "NaN in a batch, a gradient, parameters: refused by all ranks, resumed bit for bit",
+    ),
+    "damage": (
+        "a damaged file", "checkpoints of training",
+        "damaged checkpoints: skipped for the one before",
+    ),
+    "torchrun": (
+        "SIGKILL of a rank inside a cycle", "torchrun --max-restarts",
+        "ranks killed under torchrun --max-restarts: ended bit for bit",
+    ),
+}  # fmt: skip
+"""Of every fault its title, what it befalls, and what is said of it at the end."""
 
 
 def main() -> int:
     if sys.argv[1:2] == ["--rank"]:
         as_rank(int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
         return 0
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    for kind, number in zip(KINDS, (20, 2, 20, 200, 2), strict=True):
-        parser.add_argument(f"--{kind}s", type=int, default=number)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--csv", type=Path, help="add the counts to this table")
+    parser = command_line(__doc__, kills=20, hangs=2, nans=20, damages=200, torchruns=2)
     chosen = parser.parse_args()
     failures: list[str] = []
     outcome: dict[str, Counter[bool]] = {}
@@ -344,19 +349,12 @@ def main() -> int:
                     took = time.perf_counter() - begun
                     text = f"{kind} {k}: {why or 'as it should be'} ({took:.1f} s)"
                     print(text, file=sys.stderr, flush=True)
-            tried = [(*TITLES[kind], counts.total(), counts[True])] if counts else []
+            tried = [(*KINDS[kind][:2], counts.total(), counts[True])] if counts else []
             record(chosen.csv, chosen.seed, tried)
     for line in failures:
         print(line)
-    words = {
-        "kill": "ranks killed inside a cycle: the others named it, resumed bit for bit",
-        "hang": "ranks that hang: the others named it within the timeout, resumed bit for bit",
-        "nan": "NaN in a batch, a gradient, parameters: refused by all ranks, resumed bit for bit",
-        "damage": "damaged checkpoints: skipped for the one before",
-        "torchrun": "ranks killed under torchrun --max-restarts: ended bit for bit",
-    }
     for kind, counts in outcome.items():
-        print(f"{sum(counts.values())} {words[kind]}: {counts[True]}, else: {counts[False]}")
+        print(f"{sum(counts.values())} {KINDS[kind][2]}: {counts[True]}, else: {counts[False]}")
     return 1 if failures else 0
 
 
