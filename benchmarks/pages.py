@@ -5,8 +5,7 @@
 
 To be run whenever a report looks different or a plan claims something else. New runs come in by
 ``cyclade report RUNS --pack docs/results/NAME``. The pages beside the pictures are not committed:
-`make docs` writes them for the site. What the results say to every claim goes into the package, so
-that a page of small runs can show it.
+`make docs` writes them for the site.
 """
 
 from __future__ import annotations
@@ -20,41 +19,20 @@ from typing import Any
 
 from cyclade.experiments.plans import PAPER, STUDIES, Settings
 from cyclade.experiments.report import report
-from cyclade.experiments.report.board import read
-from cyclade.experiments.report.claims import UNTESTED, answers
-from cyclade.experiments.report.page import count
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results"
-WHOLE = ROOT / "src" / "cyclade" / "experiments" / "plans" / "whole.json"
 PLANS = {plan.name: plan for plan in (m(Settings()) for m in (*PAPER.values(), *STUDIES.values()))}
 
 
 def main() -> None:
-    """Rewrite plans, pages, and what pages of small runs show beside them."""
+    """Rewrite plans and pages."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="experiments (default: all)")
     for name in parser.parse_args().names or experiments():
         path = RESULTS / name / "plan.json"
         path.write_text(refreshed(json.loads(path.read_text("utf-8"))), "utf-8")
         print(report(RESULTS / name))
-    WHOLE.write_text(whole(), "utf-8")
-
-
-def whole() -> str:
-    """What the committed results say to every claim, for pages of the same plans in small."""
-    found = {}
-    for name in experiments():
-        board = read(RESULTS / name)
-        device = board.timing.device if board.timing else ""
-        seeds = max((len(group.runs) for group in board.groups), default=0)
-        setting = [board.panels[0].subtitle, count(seeds, "seed")] if board.panels else [device]
-        said = [one for claim in board.plan.paper for one in answers(board, claim.checks)]
-        found[name] = {
-            "setting": ", ".join(setting),
-            "answers": [asdict(one) for one in said if one.verdict != UNTESTED],
-        }
-    return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
 
 
 def experiments() -> Iterable[str]:

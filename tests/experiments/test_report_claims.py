@@ -25,7 +25,6 @@ from cyclade.experiments.report.claims import (
     YES,
     answers,
     claims_table,
-    headline,
     interval,
     paired,
 )
@@ -211,28 +210,6 @@ def test_a_headline_answers_in_a_sentence(tmp_path: Path) -> None:
     assert begin in written(tmp_path)
     planned(tmp_path, Claim("nobody looked"))
     assert 'class="headline"' not in written(tmp_path)
-
-
-def test_a_small_run_stands_beside_the_whole_experiment(tmp_path: Path) -> None:
-    for method in ("SCCD", "SGD"):
-        ends(tmp_path, method, [0.6, 0.7, 0.8])
-    path = planned(tmp_path, *PAPER["fig1"](Settings()).paper) / "plan.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "name": "fig1", "quick": True}))
-    _, sentence = headline(read(tmp_path))
-    whole = claims_table(read(RESULTS / "fig1"))
-    assert sentence.startswith(" in these small runs: SCCD converges faster")
-    assert " The whole experiment (CIFAR-10 " in sentence
-    assert whole.lines[0][2] in sentence
-    table = claims_table(read(tmp_path))
-    column = table.head.index("whole experiment")
-    assert [line[column : column + 2] for line in table.lines] == [
-        line[1:3] for line in whole.lines
-    ]
-
-
-def test_what_small_runs_stand_beside_is_what_is_committed() -> None:
-    pages = _script("pages")
-    assert pages.WHOLE.read_text("utf-8") == pages.whole()
 
 
 @pytest.mark.parametrize(

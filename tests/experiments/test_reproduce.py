@@ -220,25 +220,6 @@ def test_times_of_another_device(tmp_path: Path) -> None:
         time_alone(TIMES.timed, tmp_path)
 
 
-@pytest.mark.usefixtures("no_report")
-def test_a_run_that_another_experiment_made_is_not_made_again(tmp_path: Path) -> None:
-    shared = Curve(replace(BASE, method="SCCD", lr=0.3))
-    first = Plan(name="first", title="", question="", curves=(shared,))
-    reproduce(first, tmp_path, progress=False)
-    own, said = Curve(replace(BASE, method="SCCD", lr=0.1)), list[str]()
-    reproduce(
-        replace(first, name="again", curves=(shared, own)),
-        tmp_path,
-        progress=False,
-        log=said.append,
-    )
-    again = contents(tmp_path / "again" / "runs" / shared.config.slug())
-    made = contents(tmp_path / "first" / "runs" / shared.config.slug())
-    assert again == {name: made[name] for name in made if not name.startswith("checkpoint")}
-    assert len(find_runs(tmp_path / "again")) == 2
-    assert said == [f"again: 2 runs, 1 of them made before in {tmp_path}"]
-
-
 # ------------------------------------------------------------------- folders that are not its own
 
 

@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,32 +58,6 @@ def flip(path: Path, position: int, bit: int = 0) -> None:
 # -------------------------------------------------------------------------------- checkpoints
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0])
-@pytest.mark.parametrize("done", [False, True])
-def test_a_flipped_bit_in_a_checkpoint(
-    share: float, done: bool, folder: Path, made: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It is named, and the checkpoint before it is used: the end is the same, bit for bit."""
-    if not done:
-        (folder / "done").unlink()
-    file = folder / "checkpoint.pt"
-    flip(file, round(share * (file.stat().st_size - 1)), 3)
-    run(SMALL, folder)
-    assert_same_end(made / "whole", folder)
-    assert "checkpoint.pt" in warned(caplog)
-    assert "going on from checkpoint.previous.pt, epoch 2" in warned(caplog)
-
-
-def test_both_checkpoints_damaged(folder: Path) -> None:
-    (folder / "done").unlink()
-    for name in ("checkpoint.pt", "checkpoint.previous.pt"):
-        flip(folder / name, 1000)
-    with pytest.raises(
-        FolderError, match=r"checkpoint.pt is damaged .*previous.pt is damaged .*del"
-    ):
-        run(SMALL, folder)
-
-
 def test_every_byte_of_a_checkpoint_counts() -> None:
     content = packed({"epoch": 3, "x": torch.arange(5)}, "me")
     assert opened(content, Path("c"))[1] == Label(2, "me", 3)
@@ -97,11 +70,6 @@ def test_every_byte_of_a_checkpoint_counts() -> None:
     for length in range(0, len(content), 97):
         with pytest.raises(FolderError, match=r"c is damaged|c was made by another version"):
             opened(content[:length], Path("c"))
-
-
-def test_a_checkpoint_is_a_torch_file(folder: Path) -> None:
-    state = torch.load(folder / "checkpoint.pt", weights_only=True)
-    assert state["epoch"] == 3
 
 
 def saved(state: Any) -> bytes:
@@ -131,6 +99,7 @@ def newer_column(state: dict[str, Any]) -> dict[str, Any]:
 
 
 DAMAGES: dict[str, Callable[[Path, Path], Any]] = {
+    "a flipped bit": lambda f, o: flip(f / "checkpoint.pt", 1000, 3),
     "of another seed": lambda f, o: shutil.copy(o / "checkpoint.pt", f / "checkpoint.pt"),
     "text": lambda f, o: (f / "checkpoint.pt").write_text("a checkpoint"),
     "empty": lambda f, o: (f / "checkpoint.pt").write_bytes(b""),
@@ -213,6 +182,7 @@ def short_of_a_line(folder: Path, other: Path) -> None:
 
 
 MENDED: dict[str, Callable[[Path, Path], Any]] = {
+    "a flipped bit in the checkpoint": lambda f, o: flip(f / "checkpoint.pt", 1000, 3),
     "history short of a line": short_of_a_line,
     "no history": lambda f, o: (f / "history.csv").unlink(),
     "history of another run": lambda f, o: shutil.copy(o / "history.csv", f),
@@ -333,18 +303,10 @@ def test_a_full_disk_names_the_file(
     assert (tmp_path / "file").read_bytes() == b"old"
 
 
-def test_json_with_a_digest(tmp_path: Path) -> None:
+def test_json_is_read_as_it_was_written(tmp_path: Path) -> None:
     content = {"b": [1, 2.5, None, "η", "\udcc3"], "a": {"x": float("inf")}}
     write_json(tmp_path / "j", content)
     assert read_json(tmp_path / "j") == content
-    size = (tmp_path / "j").stat().st_size
-    for position in range(size):
-        write_json(tmp_path / "j", content)
-        flip(tmp_path / "j", position, position % 8)
-        with suppress(FolderError):
-            assert read_json(tmp_path / "j").items() >= content.items()  # the key of the digest
-    with pytest.raises(FileNotFoundError):
-        read_json(tmp_path / "nowhere")
 
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:

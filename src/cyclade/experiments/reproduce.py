@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from cyclade.experiments import archive
-from cyclade.experiments.config import RunConfig
 from cyclade.experiments.device import resolve
 from cyclade.experiments.errors import FolderError
-from cyclade.experiments.folder import ABOUT, CONFIG, DONE, HISTORY, RunFolder, holds
+from cyclade.experiments.folder import holds
 from cyclade.experiments.official import verify
 from cyclade.experiments.plans import Curve, Plan
 from cyclade.experiments.report import report
@@ -27,11 +26,10 @@ from cyclade.experiments.report.page import count
 from cyclade.experiments.running import check_jobs
 from cyclade.experiments.timing import time_alone
 from cyclade.experiments.tune import Tuned, longest_first, tune
-from cyclade.files.disk import read, read_json, sweep, write, write_json
+from cyclade.files.disk import read_json, sweep, write_json
 from cyclade.files.lock import locked
 
 PLAN, RUNS, TUNE = "plan.json", "runs", "tune"
-_OF_A_RUN = (CONFIG, HISTORY, DONE, ABOUT)  # with the last one it counts as a run
 
 Log = Callable[[str], None]
 
@@ -91,9 +89,7 @@ class _Maker:
         write_json(root / PLAN, plan.described(self.command))
         runs = [run for curve in curves for run in plan.runs(curve)]
         if runs:
-            made = sum(_reuse(run, self.out, root) for run in runs)
-            there = f", {made} of them made before in {self.out}" if made else ""
-            self.log(f"{plan.name}: {count(len(runs), 'run')}{there}")
+            self.log(f"{plan.name}: {count(len(runs), 'run')}")
             longest_first(runs, root / RUNS, **self.options)
         if plan.timed:
             self.log(f"{plan.name}: {count(len(plan.timed), 'run')} to time, one after the other")
@@ -173,20 +169,6 @@ def _differences(there: Any, here: Any, name: str = "") -> list[str]:
 
 
 # ------------------------------------------------------------------------------ files and words
-
-
-def _reuse(run: RunConfig, out: Path, root: Path) -> bool:
-    """Take a run that another experiment in `out` has made: the same config, the same run."""
-    place = root / RUNS / run.slug()
-    if place.exists():
-        return False
-    for done in sorted(out.glob(f"*/{RUNS}/{run.slug()}/{DONE}")):
-        there = RunFolder(done.parent)
-        if not there.problem() and not run.differences(there.config()):
-            for name in _OF_A_RUN:  # without its checkpoint
-                write(place / name, read(there.path / name))
-            return True
-    return False
 
 
 def _sentence(tuned: Tuned) -> str:

@@ -5,13 +5,11 @@ Is one curve ahead of another? Differences seed by seed, their interval, and the
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from cyclade.experiments.folder import Row, RunResult
@@ -21,7 +19,6 @@ from cyclade.experiments.report.files import plain_value
 from cyclade.experiments.report.groups import Group, spread, words_of
 from cyclade.experiments.report.tables import NOTHING, Table, plus_minus
 
-WHOLE = Path(__file__).parents[1] / "plans" / "whole.json"
 UNTESTED = "not tested"
 NEAR = 0.1
 """How near a ratio of times must be to the one claimed."""
@@ -95,51 +92,25 @@ class Answer:
 
 
 def claims_table(board: Board) -> Table:
-    """The claims as parts, their checks as lines, and what the whole experiment saw beside them."""
-    head = ("compared", "verdict", "seen", "ahead by [95 % interval]", "seeds ahead")
-    _, whole = whole_experiment(board)
-    table = Table((*head, "whole experiment", "seen there") if whole else head)
+    """The claims as parts, their checks as lines."""
+    table = Table(("compared", "verdict", "seen", "ahead by [95 % interval]", "seeds ahead"))
     for claim in board.plan.paper:
         paper = f" (the paper: {claim.value})" if claim.value else ""
         table.titles[len(table.lines)] = claim.claim + paper
         for one in answers(board, claim.checks):
-            there = whole.get(one.compared)
-            more = (there.verdict, there.seen) if there else ("", "") if whole else ()
-            table.add(one.compared, one.verdict, one.seen, one.difference, one.seeds, *more)
+            table.add(one.compared, one.verdict, one.seen, one.difference, one.seeds)
     return table
 
 
-def whole_experiment(board: Board) -> tuple[str, dict[str, Answer]]:
-    """Of a plan in small: the setting of the committed results, and their answers by what they
-    compare. ``benchmarks/pages.py`` writes them from ``docs/results``."""
-    if not board.plan.quick:
-        return "", {}
-    found = json.loads(WHOLE.read_text("utf-8")).get(board.plan.name)
-    if found is None:
-        return "", {}
-    there = {one["compared"]: Answer(**one) for one in found["answers"]}
-    here = [one.compared for claim in board.plan.paper for one in answers(board, claim.checks)]
-    return found["setting"], there if there.keys() & set(here) else {}
-
-
 def headline(board: Board) -> tuple[str, str]:
-    """A word and a sentence that answer for the first claim of which the runs can say something.
-
-    The sentence of a plan in small ends with the answer of the whole experiment.
-    """
-    setting, whole = whole_experiment(board)
+    """A word and a sentence that answer for the first claim of which the runs can say something."""
+    small = " in these small runs" if board.plan.quick else ""
     for claim in board.plan.paper:
         found = answers(board, claim.checks)
         verdict = _joint(found)
-        if verdict == UNTESTED:
-            continue
-        small = " in these small runs" if board.plan.quick else ""
-        sentence = f"{small}: {claim.claim} ({_evidence(claim.checks, found)})."
-        there = [whole[one.compared] for one in found if one.compared in whole]
-        if there:
-            sentence += f" The whole experiment ({setting}): {_joint(there)}"
-            sentence += f" ({_evidence(claim.checks, there)})."
-        return verdict.capitalize(), sentence
+        if verdict != UNTESTED:
+            sentence = f"{small}: {claim.claim} ({_evidence(claim.checks, found)})."
+            return verdict.capitalize(), sentence
     return "", ""
 
 

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import shlex
-from dataclasses import asdict, fields
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -60,7 +58,6 @@ def page(board: Board, data: dict[str, Any], printed: Printed | None) -> str:
         "picture": printed and base64.b64encode(printed.main).decode(),
         "without": WITHOUT,
         "count": count,
-        "commands": lambda g: [_command(run.config, _again(run.folder, board)) for run in g.runs],
         "toml": _without_seed,
     }
     return _templates().get_template("page.html").render(everything)
@@ -94,30 +91,6 @@ def _without_seed(config: RunConfig) -> str:
     """A config for all seeds."""
     lines = config.to_toml().splitlines(True)
     return "".join(line for line in lines if not line.startswith("seed "))
-
-
-def _again(folder: Path, board: Board) -> Path:
-    """Where a run would be made again: packed results are no place for new ones."""
-    if not board.packed:
-        return folder
-    return Path("out") / os.path.relpath(folder, board.root.parent)
-
-
-def _command(config: RunConfig, folder: Path) -> str:
-    """The command that makes one run again: what differs from the defaults."""
-    mine = asdict(config)
-    settings = [
-        f"--set {shlex.quote(f'{field.name}={_setting(mine[field.name])}')}"
-        for field in fields(RunConfig)
-        if mine[field.name] != field.default
-    ]
-    return " ".join(["cyclade run", *settings, f"--out {shlex.quote(str(folder))}"])
-
-
-def _setting(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return json.dumps(list(value)) if isinstance(value, tuple) else str(value)
 
 
 def _machines(board: Board) -> Table:
