@@ -235,7 +235,7 @@ def test_a_folder_that_is_read_only(tmp_path: Path) -> None:
         ("plan.json", '{"panels": {"split_by": "colour"}}', "split_by must be of .* got 'colour'"),
         ("plan.json", '{"panels": {"x": "hours"}}', "panels.x must be of epoch, .* got 'hours'"),
         ("plan.json", '{"panels": {"y": ["joy"]}}', "panels.y must be of train_loss, .* got 'joy'"),
-        ("plan.json", '{"panels": {"y": []}}', "panels.y must name at least one"),
+        ("plan.json", '{"panels": {"y": []}}', "panels.y must be a list"),
         ("plan.json", '{"panels": {"y": "train_loss"}}', "panels.y must be a list"),
         ("plan.json", '{"paper": [1]}', "is not a plan"),
         ("timing.json", "{}", "holds no times"),

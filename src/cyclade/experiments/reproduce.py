@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,64 +59,53 @@ def reproduce(
 
         page = reproduce(PAPER["fig1"](Settings(quick=True)), "out")
     """
-    out = Path(out)
     check(plan, out, data_dir=data_dir, jobs=jobs)
     options = {"data_dir": data_dir, "jobs": jobs, "progress": progress}
-    return _Maker(out, command, log, options).make(plan)
+    return _made(plan, Path(out), command, log, options)
 
 
-@dataclass
-class _Maker:
-    """Plans into folders below `out`."""
-
-    out: Path
-    command: str
-    log: Log
-    options: dict[str, Any]
-
-    def make(self, plan: Plan) -> Path:
-        """Tune, train, time and report."""
-        with locked(self.out / plan.name):
-            return self._make(plan, self.out / plan.name)
-
-    def _make(self, plan: Plan, root: Path) -> Path:
+def _made(plan: Plan, out: Path, command: str, log: Log, options: dict[str, Any]) -> Path:
+    """Tune, train, time and report; the plans that this one shows come first."""
+    root = out / plan.name
+    with locked(root):
         sweep(root)
-        write_json(root / PLAN, plan.described(self.command))
+        write_json(root / PLAN, plan.described(command))
         for other in plan.shows:
-            self.make(other)
-        curves, notes = self._tune(plan, root)
-        plan = replace(plan, notes=plan.notes + notes)
-        write_json(root / PLAN, plan.described(self.command))
+            _made(other, out, command, log, options)
+        curves, notes = _tuned(plan, root, log, options)
+        write_json(root / PLAN, replace(plan, notes=plan.notes + notes).described(command))
         runs = [run for curve in curves for run in plan.runs(curve)]
         if runs:
-            self.log(f"{plan.name}: {count(len(runs), 'run')}")
-            longest_first(runs, root / RUNS, **self.options)
+            log(f"{plan.name}: {count(len(runs), 'run')}")
+            longest_first(runs, root / RUNS, **options)
         if plan.timed:
-            self.log(f"{plan.name}: {count(len(plan.timed), 'run')} to time, one after the other")
+            log(f"{plan.name}: {count(len(plan.timed), 'run')} to time, one after the other")
             keep = None if plan.curves else root / RUNS
-            time_alone(plan.timed, root, keep=keep, data_dir=self.options["data_dir"])
+            time_alone(plan.timed, root, keep=keep, data_dir=options["data_dir"])
         return report(root)
 
-    def _tune(self, plan: Plan, root: Path) -> tuple[list[Curve], tuple[str, ...]]:
-        """The curves with their lr found, and what is to be said of the search."""
-        grids = {plan.tuning(curve): curve.lrs for curve in plan.curves if curve.lrs}
-        if not grids:
-            return list(plan.curves), ()
-        runs = count(sum(map(len, grids.values())), "run")
-        self.log(f"{plan.name}: {runs} to tune the learning rates of {len(grids)} curves")
-        tuned = tune(list(grids), root / TUNE, lrs=lambda base: grids[base] or (), **self.options)
-        found = dict(zip(grids, tuned, strict=True))
-        for one in tuned:
-            self.log(f"  {_sentence(one)}")
-        curves = [
-            Curve(replace(c.config, lr=found[plan.tuning(c)].lr)) if c.lrs else c
-            for c in plan.curves
-        ]
-        edge = "The search ended at the edge of its grid"
-        notes = [f"{edge}: {_sentence(one)}" for one in tuned if one.at_edge]
-        nothing = "Nothing was learnt in the search, at any learning rate"
-        notes += [f"{nothing}: {_sentence(one)}" for one in tuned if not one.learnt]
-        return curves, tuple(notes)
+
+def _tuned(
+    plan: Plan, root: Path, log: Log, options: dict[str, Any]
+) -> tuple[list[Curve], tuple[str, ...]]:
+    """The curves with their lr found, and what is to be said of the search."""
+    grids = {plan.tuning(curve): curve.lrs for curve in plan.curves if curve.lrs}
+    if not grids:
+        return list(plan.curves), ()
+    runs = count(sum(map(len, grids.values())), "run")
+    log(f"{plan.name}: {runs} to tune the learning rates of {len(grids)} curves")
+    tuned = tune(list(grids), root / TUNE, lrs=lambda base: grids[base] or (), **options)
+    found = dict(zip(grids, tuned, strict=True))
+    for one in tuned:
+        log(f"  {_sentence(one)}")
+    curves = [
+        Curve(replace(c.config, lr=found[plan.tuning(c)].lr)) if c.lrs else c for c in plan.curves
+    ]
+    edge = "The search ended at the edge of its grid"
+    notes = [f"{edge}: {_sentence(one)}" for one in tuned if one.at_edge]
+    nothing = "Nothing was learnt in the search, at any learning rate"
+    notes += [f"{nothing}: {_sentence(one)}" for one in tuned if not one.learnt]
+    return curves, tuple(notes)
 
 
 # ------------------------------------------------------------------------- before any work begins

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
 from cyclade.experiments.archive import find_runs, of_search
 from cyclade.experiments.errors import ExperimentError
-from cyclade.experiments.folder import Row, RunResult
+from cyclade.experiments.folder import RunResult
 from cyclade.experiments.report.files import (
     X_KEYS,
     Y_KEYS,
@@ -117,19 +116,16 @@ class Board:
 
     def place(self, group: Group, key: str) -> Value:
         """Where a row of this group stands on the axis `key`."""
-        if key == ALONE:
-            return partial(_seconds_alone, self._alone.get(group))
-        return value(key)
+        if key != ALONE:
+            return value(key)
+        seconds = self._alone.get(group)
+        return lambda row: None if seconds is None else seconds * row.epoch
 
 
 def value(key: str) -> Value:
     """A column of the history."""
     read: Value = attrgetter(key)
     return read
-
-
-def _seconds_alone(per_epoch: float | None, row: Row) -> float | None:
-    return None if per_epoch is None else per_epoch * row.epoch
 
 
 def read(root: str | Path) -> Board:

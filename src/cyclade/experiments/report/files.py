@@ -69,28 +69,7 @@ class SearchOutcome:
 
 def read_plan(root: Path) -> Description:
     """The plan in a folder; an empty one if there is none."""
-    path = root / "plan.json"
-    plan = _read(path, _description, "is not a plan")
-    if plan is None:
-        return Description()
-    known = [key.name for key in fields(RunConfig)]
-    checks = [check for claim in plan.paper for check in claim.checks]
-    for what, values, accepted in (
-        ("panels.split_by", plan.split_by or (), known),
-        ("panels.x", (plan.x,), X_KEYS),
-        ("panels.y", plan.y, Y_KEYS),
-        ("by", [check.by for check in checks], BY),
-        ("at", [check.at for check in checks], ("end", "seconds")),
-        ("mine and other", [key for c in checks for key in (*c.mine, *c.other)], known),
-    ):
-        for value in values:
-            if value not in accepted:
-                raise ExperimentError(
-                    f"{path}: {what} must be of {', '.join(accepted)}, got {value!r}"
-                )
-    if not plan.y:
-        raise ExperimentError(f"{path}: panels.y must name at least one of {', '.join(Y_KEYS)}")
-    return plan
+    return _read(root / "plan.json", _description, "is not a plan") or Description()
 
 
 def read_timing(root: Path) -> Timing | None:
@@ -130,21 +109,34 @@ def _read(path: Path, made: Callable[[dict[str, Any]], T], otherwise: str) -> T 
 
 def _description(found: dict[str, Any]) -> Description:
     panels, content = found.get("panels") or {}, found.get("content") or {}
-    split, y = panels.get("split_by"), panels.get("y", Description.y)
-    if isinstance(y, str):
-        raise ExperimentError(f"panels.y must be a list, got {y!r}")
-    words = {key: str(found.get(key) or "") for key in ("name", "title", "question", "command")}
-    return Description(
-        **words,
+    split, x, y = panels.get("split_by"), panels.get("x", "epoch"), panels.get("y", Description.y)
+    if isinstance(y, str) or not y:
+        raise ExperimentError(f"panels.y must be a list of {', '.join(Y_KEYS)}, got {y!r}")
+    plan = Description(
+        **{key: str(found.get(key) or "") for key in ("name", "title", "question", "command")},
         quick=bool(found.get("quick", False)),
         split_by=() if split is None else (split,) if isinstance(split, str) else tuple(split),
-        x=panels.get("x", "epoch"),
+        x=x,
         y=tuple(y),
         paper=tuple(map(_claim, found.get("paper") or ())),
         notes=tuple(map(str, found.get("notes") or ())),
         times=bool(content.get("timed")) and not (content.get("curves") or content.get("shows")),
         shows=tuple(content.get("shows") or ()),
     )
+    known = [key.name for key in fields(RunConfig)]
+    checks = [check for claim in plan.paper for check in claim.checks]
+    for what, values, accepted in (
+        ("panels.split_by", plan.split_by or (), known),
+        ("panels.x", (x,), X_KEYS),
+        ("panels.y", y, Y_KEYS),
+        ("by", [check.by for check in checks], BY),
+        ("at", [check.at for check in checks], ("end", "seconds")),
+        ("mine and other", [key for c in checks for key in (*c.mine, *c.other)], known),
+    ):
+        for value in values:
+            if value not in accepted:
+                raise ExperimentError(f"{what} must be of {', '.join(accepted)}, got {value!r}")
+    return plan
 
 
 def _claim(found: Mapping[str, Any]) -> Claim:
