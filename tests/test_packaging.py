@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import re
 import sys
@@ -136,33 +135,6 @@ def test_every_file_of_the_package_is_packed() -> None:
         for path in (ROOT / "src" / module.replace(".", "/")).glob(pattern)
     }
     assert others == packed
-
-
-NEWER = {  # of the standard library, added after the oldest Python that is supported
-    "math": {"cbrt", "exp2", "sumprod"},
-    "datetime": {"UTC"},
-    "enum": {"StrEnum", "verify"},
-    "typing": {"Self", "Never", "Unpack", "assert_never", "override", "LiteralString"},
-    "itertools": {"batched"},
-    "contextlib": {"chdir"},
-    "hashlib": {"file_digest"},
-    "operator": {"call"},
-}
-
-
-@pytest.mark.parametrize("folder", ["src", "examples", "benchmarks", "studies"])
-def test_nothing_newer_than_the_oldest_python_is_used(folder: str) -> None:
-    found = []
-    for path in (ROOT / folder).glob("**/*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"), feature_version=(3, 10))):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                used = {(node.value.id, node.attr)}
-            elif isinstance(node, ast.ImportFrom):
-                used = {(node.module, name.name) for name in node.names}
-            else:
-                continue
-            found += [f"{path}: {m}.{n}" for m, n in used if n in NEWER.get(m or "", ())]
-    assert found == []
 
 
 def test_the_page_of_a_release_says_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
