@@ -178,20 +178,6 @@ def test_it_loads_without_errors_and_asks_for_nothing(chromium: Any, root: Path)
     assert len(page.all("script")) == 2
 
 
-def test_every_figure_draws_every_series(page: Page) -> None:
-    for selector, corners in (("path.line", EPOCHS + 1), ("path.band", 2 * EPOCHS + 2)):
-        drawn = page.paths(selector)
-        assert [len(figure) for figure in drawn] == [4, 4, 4, 4]
-        for outline in (one for figure in drawn for one in figure):
-            placed = points(outline)
-            assert placed.shape == (corners, 2)
-            assert np.isfinite(placed).all()
-            assert placed.min() >= 0
-            assert placed.max() <= 1200
-    assert page.texts("text.x-label") == ["epoch"] * 4
-    assert page.texts("text.y-label") == ["train loss", "test accuracy"] * 2
-
-
 def test_ticks_are_told_apart_however_close(opened: Open, tmp_path: Path) -> None:
     def close(epoch: int) -> dict[str, float]:
         return {"train_loss": 2.30451 + 1e-5 * epoch, "test_accuracy": 0.1}
@@ -394,12 +380,9 @@ def test_light_and_dark(page: Page, root: Path, scheme: str) -> None:
             "return [...document.querySelectorAll('.plot svg')].map(s => [...s.querySelectorAll("
             "'path.line')].map(p => getComputedStyle(p).stroke))"
         )
-        back = page.script("return getComputedStyle(document.body).backgroundColor")
     styles = [entry.style for entry in read(root).entries]
     wanted = [rgb(style.dark if scheme == "dark" else style.light) for style in styles]
     assert [list(map(channels, figure)) for figure in inks] == [wanted] * 4
-    for ink in wanted:  # as WCAG asks of graphics
-        assert contrast(ink, channels(back)) >= 3
 
 
 def rgb(colour: str) -> tuple[int, ...]:
@@ -408,18 +391,6 @@ def rgb(colour: str) -> tuple[int, ...]:
 
 def channels(colour: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", colour)[:3])
-
-
-def contrast(one: tuple[int, ...], other: tuple[int, ...]) -> float:
-    """The ratio of luminances, by the formula of WCAG 2."""
-
-    def luminance(colour: tuple[int, ...]) -> float:
-        parts = [c / 255 for c in colour]
-        linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
 
 
 def test_a_narrow_window_does_not_scroll_sideways(page: Page) -> None:
@@ -550,10 +521,3 @@ def test_diverged_unfinished_and_single_runs(opened: Open, tmp_path: Path) -> No
     # A run on its way to 1e30 does not set the scale.
     assert points(whole)[:, 1].max() - points(whole)[:, 1].min() > 50
     assert "diverged: seed 2 in epoch 4" in page.one("table.ends").text
-
-
-def test_a_page_of_runs_that_all_diverged(opened: Open, tmp_path: Path) -> None:
-    make(tmp_path / "a", RunConfig(epochs=6), epochs=4, status="diverged")
-    page = opened(tmp_path)
-    assert page.one("#band-note").text == "One seed each: there is no band."
-    assert [len(figure) for figure in page.paths("path.cross")] == [1, 1]
