@@ -14,7 +14,7 @@ given. dask-glm's solvers with l1 are ADMM and proximal gradient; they have no s
 dask-ml's estimators call them. scikit-learn runs in a process
 of its own with all rows in its memory; making them there is not timed. Bytes are those that workers
 sent, to each other and to the client, as Dask counts them. "numbers" are the most that a chunk sent
-in an outer iteration, over p + |W|². `--model` checks the cost model of docs/benchmarks/scaling.md.
+in an outer iteration, over p + |W|².
 """
 
 from __future__ import annotations

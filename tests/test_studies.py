@@ -9,16 +9,13 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 
-from cyclade.experiments.data import Split
 from cyclade.experiments.errors import FolderError
 from studies.deep import Setting, record, study
 from studies.deep.__main__ import main
-from studies.deep.report import RATES as COLUMNS
-from studies.deep.report import at_seconds, by_rate, rows, table
-from studies.deep.runs import RATES, TASKS, settings
-from studies.deep.tasks import Images, Sources
+from studies.deep.report import at_seconds, rows, table
+from studies.deep.runs import RATES
+from studies.deep.tasks import Sources
 
 CPU = torch.device("cpu")
 
@@ -57,51 +54,9 @@ def test_runs_repeat_and_share_their_batches() -> None:
     assert not torch.equal(task.batch(0, 5)[0], task.batch(1, 5)[0])
 
 
-def test_a_validation_sees_the_weights_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A context of autocast keeps the weights that it cast first.
-    monkeypatch.setattr(record, "autocast", lambda device: torch.autocast("cpu", torch.bfloat16))
-    task = tiny(4)
-    torch.manual_seed(0)
-    model = task.model()
-    before = record.validated(model, task)
-    with torch.no_grad():
-        for p in model.parameters():
-            p.mul_(3.0)
-    assert record.validated(model, task) != pytest.approx(before, rel=1e-3)
-
-
 def test_a_run_that_diverges_is_recorded() -> None:
     found = record.run(Setting("gpt", "sgd"), tiny(12), 1.0, 0, CPU)
     assert found["val"][-1][1] is None or math.isfinite(found["val"][-1][1])
-
-
-def test_images_are_shifted_and_reflected() -> None:
-    torch.manual_seed(0)
-    split = Split(torch.randn(40, 3, 32, 32), torch.randint(0, 10, (40,)))
-    task = Images(split, split, size=3, steps=2)
-    x, y = task.batch(0, 0)
-    assert x.shape == (3, 3, 32, 32)
-    padded = F.pad(task.train.images, (4, 4, 4, 4))
-    for image, label in zip(x, y, strict=True):
-        places = [
-            (n, flip)
-            for n in range(40)
-            for dy in range(9)
-            for dx in range(9)
-            for flip in (False, True)
-            if torch.equal(image.flip(2) if flip else image,
-                           padded[n, :, dy : dy + 32, dx : dx + 32])
-        ]  # fmt: skip
-        assert len(places) == 1
-        assert int(task.train.labels[places[0][0]]) == int(label)
-
-
-def test_every_setting_has_a_rate_and_the_main_ones_come_first() -> None:
-    for task in TASKS:
-        listed = settings(task)
-        assert len(set(listed)) == len(listed)
-        assert all((task, one.optimizer.split()[0]) in RATES for one in listed)
-        assert {one.order for one in listed[:6]} == {"together", "forward", "shuffled"}
 
 
 def test_a_study_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,24 +84,6 @@ def test_a_study_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.Monkey
     assert study(tmp_path, **options) == records
     with pytest.raises(FolderError, match="in small"):
         study(tmp_path, tasks=[], seeds=(0,))
-
-
-def test_small_steps_of_the_main_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(setting: Setting, task: Any, lr: float, seed: int, device: Any) -> dict[str, Any]:
-        loss = abs(math.log(lr / RATES["gpt", setting.optimizer.split()[0]]))
-        return made(setting, lr, seed, val=[[6, loss]])
-
-    monkeypatch.setattr("studies.deep.runs.run", run)
-    monkeypatch.setattr("studies.deep.runs.load_task", lambda *a: None)
-    records = study(tmp_path, tasks=["gpt"], seeds=(0, 1))
-    small = [r for r in records if r["lr"] < RATES["gpt", "adam"] / 25]
-    assert [(r["blocks"], r["order"]) for r in small[::2]] == [
-        (1, "together"), (4, "forward"), (4, "shuffled"),
-    ]  # fmt: skip
-    assert all(r["optimizer"] == "adam 0" and r["seed"] == 0 for r in small)
-    lines = by_rate(records, "gpt", "adam 0", 4)
-    assert [line[0] for line in lines] == ["3e-06", "1e-05", "3e-05", "0.0001", "0.0003", "0.0009"]
-    assert all(len(line) == len(COLUMNS) for line in lines)
 
 
 def test_the_best_rate_is_that_of_all_seeds() -> None:

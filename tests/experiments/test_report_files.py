@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -217,14 +216,6 @@ def test_out_must_be_a_file_that_can_be_written(tmp_path: Path) -> None:
     with pytest.raises(ExperimentError, match="cannot be written"):
         report(tmp_path)
     assert not (tmp_path / "report.html").exists()
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_is_read_only(tmp_path: Path) -> None:
-    make(tmp_path / "runs" / "run", BASE)
-    (tmp_path / "shut").mkdir(mode=0o500)
-    with pytest.raises(ExperimentError, match="cannot be written: Permission denied"):
-        report(tmp_path, tmp_path / "shut" / "page.html")
 
 
 @pytest.mark.parametrize(
