@@ -80,10 +80,9 @@ def minimize(
     fun:
         f. With torch x0: a torch function, differentiated by autograd. With NumPy x0: any function,
         with its gradient in `jac`. Called as ``fun(x)``; for a finite sum as ``fun(x, idx)``, the
-        mean of the terms f_i over the integer array `idx` (where `idx` has a default value, all
-        terms are asked for as ``fun(x)``, so that nothing is copied); for a stream as
-        ``fun(x, batch)``. x comes in the structure of x0. Or an oracle of your own, which keeps
-        what it likes between blocks (see `cyclade.core.Oracle` and docs/minimize.md).
+        mean of the terms f_i over the integer array `idx` (as ``fun(x)`` for all of them, where
+        `idx` has a default); for a stream as ``fun(x, batch)``. x comes in the structure of x0. Or
+        an oracle of your own, which keeps what it likes between blocks (see docs/minimize.md).
     x0:
         The starting point: an array, or a list, tuple or dict of arrays. Left untouched.
     blocks:
@@ -92,10 +91,10 @@ def minimize(
     reg:
         r: None, one regulariser for all blocks, one per block, or a dict from block names.
     method:
-        "P-CCD", "SCCD", "VR-CCD", "VRO-CCD", "PAGE" or "SGD". Default: P-CCD for ``fun(x)``,
-        VRO-CCD for a sum or a stream. PAGE and SGD move all blocks at once. Or an object of
-        `cyclade.methods`, such as ``VROCCD(b=512, order="shuffled")``, which holds what is given by
-        b, b_small, p, L (there `steps`), eta, order and accelerate else.
+        "P-CCD" (default for ``fun(x)``), "SCCD", "VR-CCD", "VRO-CCD" (default for a sum or a
+        stream), "PAGE" or "SGD"; the last two move all blocks at once. Or an object of
+        `cyclade.methods`, such as ``VROCCD(b=512, order="shuffled")``, which holds b, b_small, p,
+        L (there `steps`), eta, order and accelerate.
     jac:
         The gradient of f, called like `fun`, structured like x0; True if `fun` returns
         ``(value, gradient)``; or "2-point", differences of values, which cost d values a cycle.
@@ -116,18 +115,16 @@ def minimize(
         with the steps of the theory), p = b'/(b + b').
     L:
         Λ_j: a number for all blocks; a number, a diagonal (an array shaped like the block) or a
-        `cyclade.Matrix` for each; "backtracking", by a line search (default for P-CCD); "scaled",
-        a line search with a diagonal that evens out the scales of a block's coordinates;
-        "estimate": for P-CCD power iteration on the block Hessians at x0, for the other methods
-        component-wise smoothness, as Assumption 5 wants; "search", for these methods and their
-        default: raised until the samples curve no more along the step, and falling slowly, with
-        such a diagonal where proxes go by entries; or a `Steps` object.
+        `cyclade.Matrix` for each; or a `Steps` object. For P-CCD "backtracking", a line search (the
+        default), "scaled", one with a diagonal that evens out a block's scales, or "estimate",
+        power iteration on the block Hessians at x0. For the other methods "search" (the default):
+        raised until the samples curve no more along the step, and falling slowly; or "estimate":
+        component-wise smoothness, as Assumption 5 wants.
     eta:
-        The learning rate η, or a function of the number of cycles done. The step of block j is
+        The learning rate η, or a function of the number of cycles done: the step of block j is
         η Λ_j^{−1}. Default: 1 for P-CCD; with L searched, what Theorem 2 leaves of it for b, b' and
-        p; with L given, 0.15. "theory" takes L="estimate", and the largest η that Theorem 2 allows
-        with it. A default η of methods that sample is halved, and the run goes back to its best
-        iterate, whenever F rises.
+        p; with L given, 0.15. "theory" takes L="estimate", and the largest η that Theorem 2 allows.
+        Where F rises, a default η is halved, and the run goes back to its best iterate.
     order:
         "forward", "backward", "shuffled", "rotated", "reflected", "random" (with replacement),
         "greedy" (Gauss–Southwell), or a list of block numbers or names.
@@ -145,10 +142,9 @@ def minimize(
         A `cyclade.Stop` that holds the tolerances and limits, in place of these arguments.
     returns:
         Which iterate is returned when a limit is reached: "best", the smallest F among those
-        evaluated; "last"; or "paper": the iterate with the smallest change (P-CCD; the last one in
-        random and greedy orders, where blocks may wait), or one drawn uniformly (all others). A run
-        that reaches a tolerance returns the iterate that reached it, and one stopped by its
-        callback the iterate the callback saw. `Result.best` is there in any case.
+        evaluated; "last"; or "paper": the one with the smallest change (P-CCD; the last one in
+        random and greedy orders), or one drawn uniformly (all others). A run that reaches a
+        tolerance returns the iterate that reached it, one stopped by its callback what that saw.
     every:
         F and its distances are evaluated, on all of f, every so many cycles. Default: every 10
         cycles for P-CCD; before each refresh of a recursive method on all terms, whose gradient
@@ -165,16 +161,14 @@ def minimize(
         The `state` of an earlier `Result`: go on where it stopped, exactly as if it had not. All
         other arguments must be as they were, but for the limits.
     checkpoint:
-        A file that the run is written to as it goes (taking about 2 % of its time at most), and
-        from which the same call goes on after a kill, exactly as if nothing had happened. The
-        limits may differ, the functions are not compared. A damaged file is skipped, with a
-        warning, for the one before it; reading it runs no code. On several ranks the first one
-        writes and reads. Not for an iterator as `stream`, which cannot be wound forward.
+        A file that the run is written to as it goes (in about 2 % of its time), and from which the
+        same call goes on after a kill, as if nothing had happened. The limits may differ, the
+        functions are not compared. A damaged file is skipped, with a warning, for the one before
+        it; reading it runs no code. Not for an iterator as `stream`, which cannot be wound forward.
     process_group:
-        Ranks of torch.distributed that each hold `n` (their own number) of the terms, and whose
-        `fun` and `jac` take indices 0 … n−1 into these. All ranks draw the same samples of all
-        terms and give the result of one process. x0 and the options must be the same on all; the
-        seed is the first rank's.
+        Ranks of torch.distributed that each hold `n` (their own number) of the terms, into which
+        their `fun` and `jac` take indices. They give the result of one process. x0 and the options
+        must be the same on all; the seed is the first rank's.
 
     Returns
     -------

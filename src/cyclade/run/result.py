@@ -48,10 +48,9 @@ class Result:
     status:
         Why the run stopped, in a word: "stationary" (tol or rtol was reached), "small_change"
         (change_tol was), "still" (no block moves any more), "max_cycles", "max_samples",
-        "max_seconds", "callback", "interrupted", "wrong_gradient" (values of fun contradict it),
-        "wrong_regulariser" (value, prox and distance of one of your own do not fit),
-        "no_step" (no step along the gradient has a value, or the gradient turned NaN), "diverged",
-        "unbounded" or "stream_ended".
+        "max_seconds", "callback", "interrupted", "wrong_gradient", "wrong_regulariser", "no_step"
+        (along a gradient that turned NaN, or to where f has no value), "diverged", "unbounded" or
+        "stream_ended".
     message:
         The same in a sentence, with evidence, and which iterate is returned.
     best:
