@@ -31,7 +31,7 @@ def test_every_public_name_is_there_and_documented() -> None:
     [
         ("sklearn", "from cyclade.linear import Lasso", "linear"),
         ("numba", "from cyclade.linear import Lasso; Lasso().fit([[1.0]], [1.0])", "linear"),
-        ("numba", "from cyclade.linear import solve; solve([[1.0]], [1.0], lam=0.1)", "linear"),
+        ("numba", "from cyclade.linear import solve; solve([[1.0]], [1.0], alpha=0.1)", "linear"),
         ("sklearn", "from cyclade.decomposition import NMF", "linear"),
         ("numba", "from cyclade.decomposition import CP", "linear"),
         ("torch", "from cyclade.optim import SCCD", "torch"),

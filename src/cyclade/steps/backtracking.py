@@ -170,8 +170,7 @@ class Backtracking(Rated):
             # f falls by far more than promised: it bends down, or the gradient is too short.
             self._check_gradient(j, now, xj, u, slope, value)
         curvature = 2 * excess / length2 if excess > noise else math.nan
-        verdict = "fits" if excess < allowed else "too long"
-        return Trial(verdict, curvature, by_values=True)
+        return Trial("fits" if excess < allowed else "too long", curvature, by_values=True)
 
     def _by_gradients(self, j: int, now: Any, xj: Array, u: Array, slope: Array) -> Trial:
         """Block smoothness itself, ‖∇^j f(x + u) − ∇^j f(x)‖ ≤ L_j ‖u‖ in the norms of S_j."""
