@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
+from small_nets import written
 from torch import Tensor, nn
 
 
@@ -187,29 +189,20 @@ class GPT(nn.Module):
         return logits, F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1))
 
 
-class Reused(nn.Module):
+def Reused() -> nn.Module:
     """One layer called twice, with another in between."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.a = nn.Linear(6, 6)
-        self.b = nn.Linear(6, 6)
-
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self: Any, x: Tensor) -> Tensor:
         return torch.tanh(self.a(torch.sin(self.b(torch.tanh(self.a(x))))))
 
+    return written(forward, a=nn.Linear(6, 6), b=nn.Linear(6, 6))
 
-class DictModel(nn.Module):
+
+def DictModel() -> nn.Module:
     """Takes a dict and keywords, returns a dict."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.left = nn.Linear(4, 5)
-        self.right = nn.Linear(3, 5)
-        self.head = nn.Linear(5, 2)
-
     def forward(
-        self, batch: dict[str, Tensor], *, scale: float = 1.0, mask: Tensor | None = None
+        self: Any, batch: dict[str, Tensor], *, scale: float = 1.0, mask: Tensor | None = None
     ) -> dict[str, Tensor]:
         hidden = self.left(batch["x"])
         if "z" in batch:
@@ -219,51 +212,39 @@ class DictModel(nn.Module):
         logits = self.head(torch.tanh(hidden)) * scale
         return {"logits": logits, "loss": logits.square().mean()}
 
+    return written(forward, left=nn.Linear(4, 5), right=nn.Linear(3, 5), head=nn.Linear(5, 2))
 
-class ShapeSwitch(nn.Module):
+
+def ShapeSwitch() -> nn.Module:
     """Control flow on shapes: torch.export can follow it, torch.fx cannot."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Linear(6, 8)
-        self.norm = nn.BatchNorm1d(8)
-        self.last = nn.Linear(8, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self: Any, x: Tensor) -> Tensor:
         if x.shape[0] > 2:
             x = x * 2
         return self.last(torch.relu(self.norm(self.first(x))))
 
+    return written(forward, first=nn.Linear(6, 8), norm=nn.BatchNorm1d(8), last=nn.Linear(8, 3))
 
-class ValueSwitch(nn.Module):
+
+def ValueSwitch() -> nn.Module:
     """Control flow on values: nobody can follow it."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Linear(6, 8)
-        self.last = nn.Linear(8, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self: Any, x: Tensor) -> Tensor:
         x = self.first(x)
-        if x.sum() > 0:
-            x = x * 2
-        return self.last(torch.relu(x))
+        return self.last(torch.relu(x * 2 if x.sum() > 0 else x))
+
+    return written(forward, first=nn.Linear(6, 8), last=nn.Linear(8, 3))
 
 
-class Dropped(nn.Module):
+def Dropped() -> nn.Module:
     """Dropout as module and as function."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Linear(6, 32)
-        self.drop = nn.Dropout(0.5)
-        self.middle = nn.Linear(32, 32)
-        self.last = nn.Linear(32, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self: Any, x: Tensor) -> Tensor:
         x = self.drop(torch.relu(self.first(x)))
-        x = F.dropout(self.middle(x), 0.3, self.training)
-        return self.last(x)
+        return self.last(F.dropout(self.middle(x), 0.3, self.training))
+
+    first, middle, last = nn.Linear(6, 32), nn.Linear(32, 32), nn.Linear(32, 3)
+    return written(forward, first=first, drop=nn.Dropout(0.5), middle=middle, last=last)
 
 
 class RawAttention(nn.Module):

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from cyclade.optim import SCCD, SGD
 from cyclade.optim.stages import Chain, CutWarning, Env, Inputs, Replay, cut
-from cyclade.optim.stages.chain import CUT
 from cyclade.optim.stages.verifying import verify
 
 
@@ -159,19 +158,6 @@ def test_the_call_is_found_out_at_the_first_batch() -> None:
         models.GPT()(torch.zeros(1, 13, dtype=torch.long))
 
 
-def test_dropout_flags_in_function_calls_follow_the_mode() -> None:
-    model = models.Dropped()
-    chain = cut(model)
-    assert chain.random
-    inputs = rows()
-    run(chain, inputs)
-    model.eval()
-    assert not chain.random
-    assert torch.equal(chain.output(run(chain, inputs)), model(*inputs.args))
-    model.train()
-    assert chain.random
-
-
 def test_other_stages_in_another_mode_are_an_error() -> None:
     def forward(self: Any, x: Tensor) -> Tensor:
         return self.b(self.a(x)) if self.training else self.a(x)
@@ -223,7 +209,7 @@ def test_stages_given_by_the_user() -> None:
 
 
 def test_whole_model_with_a_warning_that_says_why() -> None:
-    with pytest.warns(CutWarning, match=r"ValueSwitch.*fx: TraceError.*give example="):
+    with pytest.warns(CutWarning, match=r"Written.*fx: TraceError.*give example="):
         chain = cut(models.ValueSwitch())
     assert chain.how == "whole"
     inputs = rows()
@@ -297,22 +283,13 @@ def test_moving_the_model_moves_the_stages() -> None:
 
 
 def test_envs_are_not_mixed_up() -> None:
-    chain = cut(models.LeNet())
-    env = chain.start(images(32))
-    with pytest.raises(ValueError, match="does not stand before stage 'fc1'"):
-        Replay().run(2, env, {})
-    assert CUT in env
-
-
-def test_plain_attributes_are_not_frozen_into_the_stages() -> None:
-    model = written(
-        lambda self, x: self.a(x) / self.temperature, a=nn.Linear(6, 6), temperature=1.0
-    )
-    inputs = rows()
-    chain = cut(model)
-    for temperature in (1.0, 0.5, 1.0):
-        model.temperature = temperature
-        assert torch.equal(chain.output(run(chain, inputs)), model(*inputs.args))
+    chain, loss, replay = cut(models.GPT(dropout=0.1)), words_and_targets(), Replay()
+    with pytest.raises(ValueError, match=r"stands? before stage 'blocks\.0\.ln1'"):
+        Replay().run(2, chain.start(loss), {})
+    replay.run(1, replay.run(0, chain.start(loss), {}), {})
+    env = Replay().run(0, chain.start(Inputs(loss.args)), {})
+    with pytest.raises(ValueError, match="one Replay serves one batch"):
+        replay.run(1, env, {})
 
 
 def test_stacks_of_transformer_layers_are_cut_by_export() -> None:

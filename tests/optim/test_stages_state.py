@@ -14,7 +14,7 @@ from small_nets import written
 from test_stages_cut import images, names, onward, rows, run, two_layers, words_and_targets
 from torch import Tensor, nn
 
-from cyclade.optim.stages import Inputs, Replay, cut
+from cyclade.optim.stages import Replay, cut
 from cyclade.optim.stages.verifying import verify
 
 
@@ -145,52 +145,31 @@ def test_masks_repeat_and_the_generator_moves_once(case: str) -> None:
     assert not torch.equal(another[0] if isinstance(another, tuple) else another, expected)
 
 
-def test_random_functions_are_seen() -> None:
-    def forward(self: Any, x: Tensor) -> Tensor:
-        x = self.a(x)
-        if self.kind == "like":
-            x = x + torch.randn_like(x)
-        elif self.kind == "factory":
-            x = x + torch.randn(6)
-        elif self.kind == "method":
-            x = x * torch.full_like(x, 0.5).bernoulli()
-        elif self.kind == "off":
-            x = F.dropout(x, 0.5, training=False)
-        return self.b(x)
-
-    for kind in ("like", "factory", "method", "off"):
-        chain = cut(two_layers(forward, kind=kind))
-        assert chain.how == "fx"
-        assert chain.random == (kind != "off"), kind
-        verify(chain, rows())
-
-
 def thinned(x: Tensor, training: bool) -> Tensor:
     return x * torch.bernoulli(torch.full_like(x, 0.5)) if training else x
 
 
 torch.fx.wrap("thinned")
+RANDOM: dict[str, tuple[Any, bool]] = {  # and whether it draws in eval mode, too
+    "like": (lambda self, x: self.b(self.a(x) + torch.randn_like(x)), True),
+    "factory": (lambda self, x: self.b(self.a(x) + torch.randn(6)), True),
+    "method": (lambda self, x: self.b(self.a(x) * torch.full_like(x, 0.5).bernoulli()), True),
+    "kept whole": (lambda self, x: self.b(thinned(self.a(x), self.training)), False),
+    "flag": (lambda self, x: self.b(F.dropout(self.a(x), 0.5, self.training)), False),
+}
 
 
-def test_functions_kept_whole_may_draw() -> None:
-    model = two_layers(lambda self, x: self.b(thinned(self.a(x), self.training)))
+@pytest.mark.parametrize("kind", RANDOM)
+def test_random_functions_are_seen_and_follow_the_mode(kind: str) -> None:
+    forward, always = RANDOM[kind]
+    model = two_layers(forward)
     chain = cut(model)
+    assert chain.how == "fx"
     assert chain.random
     verify(chain, rows())
     assert chain.random
     model.eval()
-    assert not chain.random
-
-
-def test_one_replay_serves_one_batch() -> None:
-    model = models.GPT(dropout=0.1)
-    chain = cut(model)
-    loss = words_and_targets()
-    replay = Replay()
-    replay.run(1, replay.run(0, chain.start(loss), {}), {})
-    env = Replay().run(0, chain.start(Inputs(loss.args)), {})
-    with pytest.raises(ValueError, match="one Replay serves one batch"):
-        replay.run(1, env, {})
+    assert chain.random == always
 
 
 def remembers() -> nn.Module:
