@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,18 +52,39 @@ def left(path: Path, pid: int, place: str | None = None, age: float = 0.0) -> Pa
 # ----------------------------------------------------------------------------------- links
 
 
-def test_nothing_is_written_through_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def victim(tmp_path: Path) -> Iterator[Path]:
+    """A file to which others lead, and which stays what it is."""
+    path = tmp_path / "victim"
+    path.write_text("precious")
+    yield path
+    assert path.read_text() == "precious"
+
+
+def test_nothing_is_written_through_a_link(
+    tmp_path: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not even where the name of the temporary file is known."""
-    victim = tmp_path / "victim"
-    victim.write_text("precious")
     monkeypatch.setattr(disk.secrets, "token_hex", lambda size: "0" * 2 * size)
     (tmp_path / f".file.{os.getpid()}-{disk._place()}-00000000.tmp").symlink_to(victim)
     (tmp_path / f".file.{os.getpid()}.tmp").symlink_to(victim)
-    with pytest.raises(FolderError, match="file cannot be written: File exists"):
-        write(tmp_path / "file", b"new")
-    with pytest.raises(FolderError, match="file cannot be written: File exists"):
-        check_writable(tmp_path / "file")
-    assert victim.read_text() == "precious"
+    for writer in (lambda path: write(path, b"new"), check_writable):
+        with pytest.raises(FolderError, match="file cannot be written: File exists"):
+            writer(tmp_path / "file")
+
+
+def test_a_lock_that_is_a_link_is_refused(tmp_path: Path, victim: Path) -> None:
+    (tmp_path / LOCK).symlink_to(victim)
+    with pytest.raises(FolderError, match=r"\.lock is a link"), locked(tmp_path):
+        pass
+
+
+def test_a_link_in_place_of_a_file_is_replaced_and_not_followed(
+    tmp_path: Path, victim: Path
+) -> None:
+    (tmp_path / "file").symlink_to(victim)
+    write(tmp_path / "file", b"new")
+    assert not (tmp_path / "file").is_symlink()
 
 
 def test_names_of_temporary_files_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,22 +100,6 @@ def test_names_of_temporary_files_differ(tmp_path: Path, monkeypatch: pytest.Mon
         write(tmp_path / "file", b"new")
     made = [name for name in seen if is_temporary(name)]
     assert len(set(made)) == len(made) == 3
-
-
-def test_a_lock_that_is_a_link_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "victim").write_text("precious")
-    (tmp_path / LOCK).symlink_to(tmp_path / "victim")
-    with pytest.raises(FolderError, match=r"\.lock is a link"), locked(tmp_path):
-        pass
-    assert (tmp_path / "victim").read_text() == "precious"
-
-
-def test_a_link_in_place_of_a_file_is_replaced_and_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "victim").write_text("precious")
-    (tmp_path / "file").symlink_to(tmp_path / "victim")
-    write(tmp_path / "file", b"new")
-    assert (tmp_path / "victim").read_text() == "precious"
-    assert not (tmp_path / "file").is_symlink()
 
 
 # -------------------------------------------------------------------------------- sweeping
@@ -118,8 +123,10 @@ def test_sweeping_asks_host_container_and_age(tmp_path: Path) -> None:
 
 
 def test_reading_deletes_nothing_and_saving_sweeps(tmp_path: Path) -> None:
-    """Of its own name alone: the folder is the user's."""
+    """Of its own name alone: the folder is the user's. What is saved is a file of NumPy."""
     Kept(tmp_path / "fit", "run").save(x=np.arange(3.0))
+    with np.load(tmp_path / "fit") as found:
+        assert found["x"].tolist() == [0.0, 1.0, 2.0]
     mine, other = left(tmp_path / "fit", gone()), left(tmp_path / "else", gone())
     kept = Kept(tmp_path / "fit", "run")
     assert kept.load() is not None
@@ -201,12 +208,6 @@ def test_an_archive_that_holds_more_than_its_size_is_not_unpacked(tmp_path: Path
     (tmp_path / "fit").write_bytes(content)
     with pytest.warns(UserWarning, match="fit is damaged and was skipped"):
         assert Kept(tmp_path / "fit", "run").load() is None
-
-
-def test_a_checkpoint_of_arrays_is_a_numpy_file(tmp_path: Path) -> None:
-    Kept(tmp_path / "fit", "run").save(x=np.arange(3.0))
-    with np.load(tmp_path / "fit") as found:
-        assert found["x"].tolist() == [0.0, 1.0, 2.0]
 
 
 def test_a_damaged_checkpoint_does_not_replace_the_good_one_before(tmp_path: Path) -> None:

@@ -284,7 +284,7 @@ def test_moving_the_model_moves_the_stages() -> None:
 
 def test_envs_are_not_mixed_up() -> None:
     chain, loss, replay = cut(models.GPT(dropout=0.1)), words_and_targets(), Replay()
-    with pytest.raises(ValueError, match=r"stands? before stage 'blocks\.0\.ln1'"):
+    with pytest.raises(ValueError, match=r"does not stand before stage 'blocks\.0\.ln1'"):
         Replay().run(2, chain.start(loss), {})
     replay.run(1, replay.run(0, chain.start(loss), {}), {})
     env = Replay().run(0, chain.start(Inputs(loss.args)), {})

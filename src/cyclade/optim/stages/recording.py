@@ -299,29 +299,25 @@ def _fits(
     torch does not hand over every condition on the sizes, so such a call must be verified.
     """
     limits = {str(symbol): limit for symbol, limit in program.range_constraints.items()}
+    wanted = [None if node is None else node.meta.get("val") for node in called]
 
-    def size_fits(wanted: Any, size: int, bound: dict[str, int]) -> bool:
-        name = str(wanted)
+    def size_fits(name: str, size: int) -> bool:
         if name.isdigit():  # a number, or a symbol that has been found to be one
             return int(name) == size
-        if name not in limits or bound.setdefault(name, size) != size:
-            return False
-        return bool(limits[name].lower <= size) and bool(size <= limits[name].upper)
+        return name in limits and bool(limits[name].lower <= size <= limits[name].upper)
 
     def fits(leaves: list[Any]) -> bool:
-        bound: dict[str, int] = {}
-        for node, leaf in zip(called, leaves, strict=True):
-            wanted = None if node is None else node.meta.get("val")
-            if not isinstance(wanted, Tensor) and not isinstance(leaf, Tensor):
+        sizes: dict[str, int] = {}  # by symbol
+        for value, leaf in zip(wanted, leaves, strict=True):
+            if not isinstance(value, Tensor) and not isinstance(leaf, Tensor):
                 continue  # constants belong to the signature of the call
-            if not isinstance(wanted, Tensor) or not isinstance(leaf, Tensor):
+            kinds = [(v.dtype, v.device, v.dim()) for v in (value, leaf) if isinstance(v, Tensor)]
+            if len(kinds) < 2 or kinds[0] != kinds[1]:
                 return False
-            if (wanted.dtype, wanted.device) != (leaf.dtype, leaf.device):
+            names = map(str, value.shape)
+            if any(sizes.setdefault(n, k) != k for n, k in zip(names, leaf.shape, strict=True)):
                 return False
-            pairs = zip(wanted.shape, leaf.shape, strict=False)
-            if wanted.dim() != leaf.dim() or not all(size_fits(a, b, bound) for a, b in pairs):
-                return False
-        return True
+        return all(size_fits(name, size) for name, size in sizes.items())
 
     return fits
 
