@@ -41,30 +41,22 @@ def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) ->
     assert all(f"\n    {name}" in shown for name in ("run", "reproduce", "doctor"))
 
 
-def test_what_is_missing_comes_with_the_command_that_brings_it() -> None:
+def test_what_is_missing_comes_with_the_command_that_brings_it(monkeypatch) -> None:
     lines = report(REQUIRED).splitlines()
     at = lines.index("no   linear models")
     assert lines[at + 1].endswith("no-such-package ≥ 3 (not installed)")
     command = "pip install 'cyclade[linear]' (in a checkout: pip install '.[linear]')"
     assert lines[at + 2] == f"     to have it: {command}"
     assert f"yes  {PARTS['']}" in lines
-
-
-def test_packages_alone_come_with_the_command_that_brings_them(monkeypatch) -> None:
     monkeypatch.setattr("cyclade.cli.doctor._version", lambda name: None)
     lines = report([*REQUIRED, 'pandas>=2.1; extra == "dev"']).splitlines()
     at = lines.index(f"no   {ALONE['pandas']}")
-    assert lines[at + 1 : at + 3] == [
-        "     pandas ≥ 2.1 (not installed)",
-        "     to have it: pip install pandas",
-    ]
-
-
-def test_an_extra_made_of_others_needs_what_they_need() -> None:
-    assert [need.name for need in needs("experiments", REQUIRED)] == ["torch"]
+    assert lines[at + 1] == "     pandas ≥ 2.1 (not installed)"
+    assert lines[at + 2] == "     to have it: pip install pandas"
 
 
 def test_a_version_below_the_bound_is_not_enough() -> None:
+    assert [need.name for need in needs("experiments", REQUIRED)] == ["torch"]  # through an extra
     old = Need("numpy", "1.26", "1.9.5")
     assert not old.met
     assert str(old) == "numpy 1.9.5 (needs ≥ 1.26)"

@@ -209,17 +209,16 @@ def test_the_data_sets_are_listed_and_no_runs(
     assert "no runs in" in failing(capsys, "show", str(tmp_path))
 
 
-@pytest.mark.parametrize("order", ["rotated", "reflected"])
 def test_runs_have_folders_by_default(
-    order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Options with names of their own reach the config."""
     monkeypatch.chdir(tmp_path)
     command = ["run", *QUICK, "--dataset", "digits", "--method", "SCCD", "--lr", "0.2"]
-    assert main([*command, "--seed", "4", "--set", f"order={order}", "--quiet"]) == 0
+    assert main([*command, "--seed", "4", "--set", "order=rotated", "--quiet"]) == 0
     (folder,) = (tmp_path / "out" / "runs").iterdir()
     config = RunConfig.read(folder / "config.toml")
-    assert (config.order, config.lr, config.seed, folder.name) == (order, 0.2, 4, config.slug())
+    assert (config.order, config.lr, config.seed, folder.name) == ("rotated", 0.2, 4, config.slug())
     assert capsys.readouterr().out.startswith("SCCD: train loss ")
 
 

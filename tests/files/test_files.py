@@ -87,21 +87,6 @@ def test_a_link_in_place_of_a_file_is_replaced_and_not_followed(
     assert not (tmp_path / "file").is_symlink()
 
 
-def test_names_of_temporary_files_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str] = []
-    plain = os.open
-
-    def watched(path: Any, *rest: Any, **more: Any) -> int:
-        seen.append(os.path.basename(path))
-        return plain(path, *rest, **more)
-
-    monkeypatch.setattr(os, "open", watched)
-    for _ in range(3):
-        write(tmp_path / "file", b"new")
-    made = [name for name in seen if is_temporary(name)]
-    assert len(set(made)) == len(made) == 3
-
-
 # -------------------------------------------------------------------------------- sweeping
 
 

@@ -2,40 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from cyclade.optim import SCCD, VROCCD
-from cyclade.optim.capture.device_numbers import DeviceNumbers
-from cyclade.regularisers import L1
-
-
-@pytest.mark.parametrize(
-    ("cls", "options", "expected"),
-    [(SCCD, {}, True), (SCCD, {"clip_norm": 1.0}, True), (SCCD, {"adagrad_norm": 0.5}, True),
-     (SCCD, {"momentum": 0.9}, False), (SCCD, {"clip_total_norm": 1.0}, False),
-     (SCCD, {"precondition": "adam"}, False), (SCCD, {"no_decay": "biases"}, False),
-     (SCCD, {"reg": L1(0.1)}, False), (SCCD, {"lr": torch.tensor(0.1)}, False),
-     (VROCCD, {"b": 8}, False)], ids=str,
-)  # fmt: skip
-def test_only_plain_eager_steps_are_made_in_pieces(cls: Any, options: Any, expected: bool) -> None:
-    model = nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 3))
-    opt = cls(model, F.cross_entropy, **{"lr": 0.1, "weight_decay": 0.1, **options})
-    opt.step(torch.randn(20, 6), torch.randint(0, 3, (20,)))
-    assert opt.runner.in_pieces() == (set(range(opt.net.m)) if expected else set())
-
-
-def test_none_are_where_rates_lie_on_the_device() -> None:
-    model = nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 3))
-    opt = SCCD(model, F.cross_entropy, lr=0.1, order="forward")
-    opt.step(torch.randn(20, 6), torch.randint(0, 3, (20,)))
-    assert opt.runner.in_pieces()
-    opt.runner.options.numbers = DeviceNumbers(opt.param_groups)
-    assert opt.runner.in_pieces() == set()
+from cyclade.optim import SCCD
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.01])

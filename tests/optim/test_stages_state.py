@@ -11,7 +11,7 @@ import torch
 import torch.fx
 import torch.nn.functional as F
 from small_nets import written
-from test_stages_cut import images, names, onward, rows, run, two_layers, words_and_targets
+from test_stages_cut import images, onward, rows, run, two_layers, words_and_targets
 from torch import Tensor, nn
 
 from cyclade.optim.stages import Replay, cut
@@ -82,18 +82,6 @@ def test_statistics_move_once(how: str, momentum: float | None) -> None:
             env = onward(chain, replay, env, {}, start, live=bool(start % 2))[-1]
             assert torch.equal(chain.output(env), expected)
         assert same(buffers(model), buffers(twin))
-
-
-def test_a_norm_used_twice_moves_twice() -> None:
-    model = written(lambda self, x: self.norm(torch.tanh(self.norm(x)) + x), norm=nn.BatchNorm1d(6))
-    inputs = rows()
-    twin = copy.deepcopy(model)
-    chain = cut(model)
-    assert names(chain) == ["norm", "norm@2"]
-    verify(chain, inputs)
-    run(chain, inputs)
-    twin(*inputs.args)
-    assert same(buffers(model), buffers(twin))
 
 
 @pytest.mark.parametrize("how", ["fx", "whole"])
