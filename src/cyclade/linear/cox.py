@@ -228,10 +228,8 @@ class Cox(Loss):
 
     def value(self, y: Array, z: Array) -> Array:
         """Terms whose mean is F."""
-        again = np.flatnonzero(y == y[0])  # cross-validation stacks the rows of all alphas
-        size = int(again[1]) if again.size > 1 else y.size
-        sets = self.sets(y[:size])
-        return np.concatenate([sets.value(part, sets.at(part)) for part in z.reshape(-1, size)])
+        sets = self.sets(y)
+        return sets.value(z, sets.at(z))
 
     def gradient(self, y: Array, z: Array) -> Array:
         """n ∂F/∂z."""

@@ -330,15 +330,13 @@ def _scores(model: CrossValidated, outside: Data, grid: Array, results: list[Any
 def _errors(data: Data, results: list[Any]) -> Array:
     """The mean loss at every alpha, over rows and outputs."""
     errors = []
-    for number, (y, result) in enumerate(zip(data.targets, results, strict=True)):
-        (p, *outputs, L), offset = result.coefs.shape, data.offset_of(number)
-        Z = np.moveaxis((data.X @ result.coefs.reshape(p, -1)).reshape(-1, *outputs, L), -1, 0)
-        Z = np.ascontiguousarray(Z) + np.moveaxis(result.intercepts, -1, 0)[:, None]
+    for k, (y, result) in enumerate(zip(data.targets, results, strict=True)):
+        (p, *outputs, L), offset = result.coefs.shape, data.offset_of(k)
+        Z = (data.X @ result.coefs.reshape(p, -1)).reshape(-1, *outputs, L) + result.intercepts
+        Z = np.ascontiguousarray(np.moveaxis(Z, -1, 0))
         Z = Z if offset is None else Z + offset
-        y = np.broadcast_to(y, (L, *y.shape)).reshape(-1, *y.shape[1:])  # all alphas at once
-        values = data.loss.value(y, Z.reshape(-1, *outputs)).reshape(L, -1)
-        means = np.average(values, axis=1, weights=data.sample_weight)
-        errors.append(means / (y.shape[1] if y.ndim == 2 else 1))
+        means = [np.average(data.loss.value(y, z), weights=data.sample_weight) for z in Z]
+        errors.append(np.array(means) / (y.shape[1] if y.ndim == 2 else 1))
     return np.asarray(np.mean(errors, axis=0))
 
 

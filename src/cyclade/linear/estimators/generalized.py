@@ -87,15 +87,6 @@ class GeneralizedLinear(Regressor, Pair):
     def _inverse_link(self, z: Array) -> Array:
         return losses.get(self.loss).mean(z)
 
-    def __sklearn_tags__(self) -> Any:
-        """What y may be depends on the loss."""
-        tags = super().__sklearn_tags__()
-        positive = (losses.Poisson, losses.Gamma)
-        if self.loss in ("poisson", "gamma") or isinstance(self.loss, positive):
-            tags.target_tags.positive_only = True
-            tags.target_tags.multi_output = False
-        return tags
-
 
 class GeneralizedLinearCV(CrossValidated, GeneralizedLinear):
     """`GeneralizedLinear` with alpha by cross-validation; the penalty needs `scaled(lam)`."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from cyclade._checks import positive
+from cyclade._checks import positive, require
 from cyclade.linear import penalties
 from cyclade.linear.checks import as_groups, chunked, in_chunks, numbers
 from cyclade.linear.estimators.base import Regressor, Single, solve
@@ -123,24 +123,18 @@ class WeightedLasso(LeastSquares):
     _adapts = True
 
     def _penalty(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
-        self.weights_ = self._weights(X, y, sample_weight)
-        return penalties.WeightedL1(1.0, self.weights_, positive=self.positive)
-
-    def _weights(self, X: Any, y: Array, sample_weight: Array | None) -> Array:
-        if not isinstance(self.weights, str):
-            weights = numbers("weights", self.weights, np.float64)
-        elif self.weights == "adaptive":
-            weights = self._adapted(X, y, sample_weight)
+        if isinstance(self.weights, str):
+            known = "'adaptive' or one number per feature"
+            require(self.weights == "adaptive", "weights", self.weights, known)
+            self.weights_ = self._adapted(X, y, sample_weight)
         else:
-            raise ValueError(
-                f"weights must be 'adaptive' or one number per feature, got {self.weights!r}"
-            )
-        if weights.shape != (X.shape[1],):
+            self.weights_ = numbers("weights", self.weights, np.float64)
+        if self.weights_.shape != (X.shape[1],):
             raise ValueError(
                 f"weights must have one entry for each of the {X.shape[1]} features, "
-                f"got shape {weights.shape}"
+                f"got shape {self.weights_.shape}"
             )
-        return weights
+        return penalties.WeightedL1(1.0, self.weights_, positive=self.positive)
 
     def _adapted(self, X: Any, y: Array, sample_weight: Array | None) -> Array:
         """|b_j|^−γ of a lightly penalised ridge fit b, scaled to have the median 1."""

@@ -22,6 +22,14 @@ def listed(names: tuple[str, ...]) -> str:
     return "{" + ", ".join(f'"{name}"' for name in names) + "}"
 
 
+def in_spreads(name: str, given: Any, times: float, y: Array, sample_weight: Array | None) -> float:
+    """The number given, or so many times the spread of y for "auto"."""
+    if isinstance(given, str):
+        choice(name, given, ("auto",))
+        given = times * spread(y, sample_weight)
+    return positive(name, given)
+
+
 class NamedPenalty(Regressor, Single):
     """A penalty on coordinates, by name."""
 
@@ -70,12 +78,8 @@ class RobustRegression(NamedPenalty):
     def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
         choice("loss", self.loss, LOSSES)
         parameter = "delta" if self.loss == "huber" else "scale"
-        scale = self.scale
-        if isinstance(scale, str):
-            choice("scale", scale, ("auto",))
-            tuned: float = getattr(losses.get(self.loss), parameter)
-            scale = tuned * spread(y, sample_weight)
-        self.scale_ = positive("scale", scale)
+        tuned: float = getattr(losses.get(self.loss), parameter)
+        self.scale_ = in_spreads("scale", self.scale, tuned, y, sample_weight)
         return losses.get(self.loss, **{parameter: self.scale_})
 
 
@@ -110,12 +114,8 @@ class QuantileRegression(NamedPenalty):
     smoothing_: Annotated[float, "The smoothing used."] = field(init=False)
 
     def _loss(self, y: Array, sample_weight: Array | None) -> Loss:
-        smoothing = self.smoothing
-        if isinstance(smoothing, str):
-            choice("smoothing", smoothing, ("auto",))
-            smoothing = 0.05 * spread(y, sample_weight)
         between("quantile", self.quantile)
-        self.smoothing_ = positive("smoothing", smoothing)
+        self.smoothing_ = in_spreads("smoothing", self.smoothing, 0.05, y, sample_weight)
         return Quantile(self.quantile, self.smoothing_)
 
 

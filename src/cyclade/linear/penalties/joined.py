@@ -462,11 +462,8 @@ class Slope(AtLam):
         self.q = between("Slope: q", q)
         self.weights: str | Array = "bh" if weights is None else weights
         if isinstance(self.weights, str):
-            if self.weights not in ("bh", "oscar"):
-                raise ValueError(
-                    "Slope: weights must be 'bh', 'oscar' or a decreasing list of numbers, "
-                    f"got {weights!r}"
-                )
+            known = "'bh', 'oscar' or a decreasing list of numbers"
+            require(self.weights in ("bh", "oscar"), "Slope: weights", weights, known)
         else:
             self.weights = nonnegative_vector("Slope", "weights", weights)
             rises = np.flatnonzero(np.diff(self.weights) > 0)
