@@ -75,8 +75,8 @@ class CrossValidated(LinearModel):
     scoring: Annotated[
         Any,
         "str or callable",
-        "A scorer of scikit-learn. None is minus the mean loss on the held-out fold (for the "
-        "squared loss, minus the mean squared error).",
+        "A scorer of scikit-learn. None is minus the mean loss on the held-out fold: minus the "
+        "mean squared error for the squared loss, minus half the deviance for a distribution's.",
     ] = None
     rule: Annotated[
         Literal["min", "1se"],

@@ -62,10 +62,7 @@ class SparseLogisticRegression(Classifier, Single):
 
 
 class SparseLogisticRegressionCV(CrossValidated, SparseLogisticRegression):
-    """`SparseLogisticRegression` with alpha, and `l1_ratio` of several, by cross-validation.
-
-    Folds are stratified. Scores are minus the mean loss; `scoring="accuracy"` counts hits instead.
-    """
+    """`SparseLogisticRegression` with alpha, and `l1_ratio` of several, by cross-validation."""
 
 
 class SparseSVC(Classifier, Single):
@@ -145,10 +142,7 @@ class PoissonRegressor(LogLink):
 
 
 class PoissonRegressorCV(CrossValidated, PoissonRegressor):
-    """`PoissonRegressor` with alpha, and `l1_ratio` of several, by cross-validation.
-
-    Scores are minus half the deviance.
-    """
+    """`PoissonRegressor` with alpha, and `l1_ratio` of several, by cross-validation."""
 
 
 class GammaRegressor(LogLink):
@@ -171,7 +165,4 @@ class GammaRegressor(LogLink):
 
 
 class GammaRegressorCV(CrossValidated, GammaRegressor):
-    """`GammaRegressor` with alpha, and `l1_ratio` of several, by cross-validation.
-
-    Scores are minus half the deviance.
-    """
+    """`GammaRegressor` with alpha, and `l1_ratio` of several, by cross-validation."""
