@@ -44,10 +44,6 @@ class Cut:
     sizes: Any = ()
     proved: set[Any] = field(default_factory=set)  # (several micro-batches?, sizes)
 
-    def __post_init__(self) -> None:
-        for stage in self.stages:
-            stage.passes = (*stage.passes, CUT)
-
 
 class Chain:
     """A model as stages run one after the other.

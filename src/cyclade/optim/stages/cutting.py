@@ -12,10 +12,10 @@ from torch import fx, nn
 
 from cyclade.optim._trees import pytree
 from cyclade.optim.stages import effects
-from cyclade.optim.stages.chain import Chain, Cut
+from cyclade.optim.stages.chain import CUT, Chain, Cut
 from cyclade.optim.stages.inputs import Inputs, Names, Signature, Slot, parameter_names
 from cyclade.optim.stages.recording import Traced, export, is_leaf, one_after_the_other, trace
-from cyclade.optim.stages.stage import Env, Stage, link
+from cyclade.optim.stages.stage import Env, Stage
 from cyclade.optim.stages.structure import hooked, refuse_unrepeatable
 
 _STACKS = (nn.Transformer, nn.TransformerEncoder, nn.TransformerDecoder)
@@ -180,17 +180,18 @@ class _Group:
 
 def split(traced: Traced, names: Names) -> list[Stage]:
     """Cut the graph before every use of parameters."""
-    groups = _groups(traced)
-    home = {node: k for k, group in enumerate(groups) for node in group.nodes}
-    last = _last_use(traced, home, len(groups))
-    changed = _changed_buffers(traced)
+    groups, changed = _groups(traced), _changed_buffers(traced)
     titles = _numbered([group.name for group in groups])
-    stages = [
-        _stage(title, k, group.nodes, traced, names, home, last, changed)
-        for k, (title, group) in enumerate(zip(titles, groups, strict=True))
-    ]
-    link(stages, {node.name for node in traced.outputs if _is_value(node, traced)})
-    return stages
+    needed = {node.name for node in traced.outputs if _is_value(node, traced)}
+    stages: list[Stage] = []
+    for title, group in zip(reversed(titles), reversed(groups), strict=True):
+        stage = _stage(title, group.nodes, traced, names, needed, changed)
+        # It passes on exactly the values that later stages, or the outputs, still need.
+        passes = needed.difference(stage.writes)
+        stage.passes = (*sorted(passes), CUT)
+        needed = passes.union(stage.reads)
+        stages.append(stage)
+    return stages[::-1]
 
 
 def _numbered(titles: list[str]) -> list[str]:
@@ -246,18 +247,6 @@ def _is_arithmetic(node: fx.Node, traced: Traced) -> bool:
     return effects.elementwise(node, traced.modules)
 
 
-def _last_use(traced: Traced, home: dict[fx.Node, int], end: int) -> dict[fx.Node, int]:
-    """The last stage that reads each value; ``end`` for the outputs."""
-    last: dict[fx.Node, int] = {}
-    for node, k in home.items():
-        for source in node.all_input_nodes:
-            last[source] = max(k, last.get(source, 0))
-    for node in traced.outputs:
-        if isinstance(node, fx.Node):
-            last[node] = end
-    return last
-
-
 def _root(node: fx.Node, traced: Traced, inside: Callable[[fx.Node], bool]) -> fx.Node:
     """The value whose memory ``node`` shares, followed back as long as that is ``inside``."""
     while inside(node):
@@ -286,22 +275,19 @@ def _changed_buffers(traced: Traced) -> set[Slot]:
 
 def _stage(
     title: str,
-    k: int,
     nodes: list[fx.Node],
     traced: Traced,
     names: Names,
-    home: dict[fx.Node, int],
-    last: dict[fx.Node, int],
+    needed: set[str],
     changed: set[Slot],
 ) -> Stage:
-    """Build the executable stage of one group of nodes."""
-    modules = traced.modules
-    sources = dict.fromkeys(s for node in nodes for s in node.all_input_nodes)
-    outside = [s for s in sources if home.get(s) != k]
+    """Build the executable stage of one group of nodes, behind which some values are needed."""
+    modules, own = traced.modules, set(nodes)
+    outside = dict.fromkeys(s for node in nodes for s in node.all_input_nodes if s not in own)
     direct = {s: traced.direct[s] for s in outside if s in traced.direct}
     reads = [s for s in outside if _is_value(s, traced)]
     overwritten = {
-        _root(target, traced, lambda n: home.get(n) == k)
+        _root(target, traced, own.__contains__)
         for node in nodes
         for target in effects.written(node, modules)
     }
@@ -323,9 +309,9 @@ def _stage(
             target = str(node.target)
             local[node].target = called.setdefault(target, f"m{len(called)}")
             held[called[target]] = modules[target]
-    rewritten = [s for s in reads if s in overwritten and last[s] > k]
-    writes = [node for node in nodes if last.get(node, -1) > k]
-    graph.output(tuple(local[node] for node in (*writes, *rewritten)))
+    writes = [n for n in nodes if n.name in needed]
+    writes += [s for s in reads if s in overwritten and s.name in needed]
+    graph.output(tuple(local[node] for node in writes))
     inner = [modules[target] for target in called]
     state, idle = effects.changing(inner, names)
     moved = [slot for slot in direct.values() if slot in changed]
@@ -334,7 +320,7 @@ def _stage(
         title,
         fx.GraphModule(held, graph),
         reads=tuple(s.name for s in reads),
-        writes=tuple(s.name for s in (*writes, *rewritten)),
+        writes=tuple(s.name for s in writes),
         direct=tuple(direct.values()),
         swapped=tuple(dict.fromkeys(swapped)),
         state=tuple(dict.fromkeys([*moved, *state])),

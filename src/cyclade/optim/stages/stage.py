@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,11 +100,3 @@ def _tensor(slot: Slot, tensors: Mapping[str, Tensor], guard: Guard | None) -> T
         if tensor.requires_grad:
             tensor = tensor.detach()
     return tensor
-
-
-def link(stages: Sequence[Stage], outputs: set[str]) -> None:
-    """Let each stage pass on exactly the values that later stages, or the outputs, still need."""
-    needed = set(outputs)
-    for stage in reversed(stages):
-        stage.passes = tuple(sorted(needed.difference(stage.writes)))
-        needed = set(stage.passes).union(stage.reads)
