@@ -311,8 +311,9 @@ def _fits(
         for value, leaf in zip(wanted, leaves, strict=True):
             if not isinstance(value, Tensor) and not isinstance(leaf, Tensor):
                 continue  # constants belong to the signature of the call
-            kinds = [(v.dtype, v.device, v.dim()) for v in (value, leaf) if isinstance(v, Tensor)]
-            if len(kinds) < 2 or kinds[0] != kinds[1]:
+            if not isinstance(value, Tensor) or not isinstance(leaf, Tensor):
+                return False
+            if (value.dtype, value.device, value.dim()) != (leaf.dtype, leaf.device, leaf.dim()):
                 return False
             names = map(str, value.shape)
             if any(sizes.setdefault(n, k) != k for n, k in zip(names, leaf.shape, strict=True)):
