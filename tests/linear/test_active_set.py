@@ -11,7 +11,7 @@ from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem, as_design
 from cyclade.linear.quadratic import curvatures
 from cyclade.linear.state import begin
-from cyclade.linear.subproblem.active_set import ActiveSetNewton, candidates
+from cyclade.linear.subproblem.active_set import QuadraticModel, candidates, convex_part
 from cyclade.linear.tuning import DEFAULT
 
 ROBUST = ("cauchy", "welsch", "geman_mcclure", "tukey")
@@ -54,34 +54,44 @@ def hessian(X, w, cols, fit_intercept):
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("fit_intercept", [False, True])
-def test_products_are_of_the_weights_and_have_their_factor(sparse, fit_intercept):
+def test_products_are_of_the_weights(sparse, fit_intercept):
     given, X, y = data(sparse=sparse)
     design, s = as_design(given), np.full(80, 1 / 80)
     penalty = bind(L1(0.02), design.p)
     problem = Problem(design, y, s, np.zeros(80), Cauchy(1.0), penalty, fit_intercept)
     x = np.zeros(design.p)
     x[:6] = 0.5
-    state, active_set = begin(problem, x, 0.0), ActiveSetNewton(design.p)
-    active_set.take(problem, candidates(problem, state))
-    assert active_set.form(problem, state)
-    cols = active_set.cols
-    assert (np.diff(cols) > 0).all()
-    w = problem.s * state.loss_at.second
-    if not active_set.true_hessian:
-        w = problem.s * curvatures(problem.loss, DEFAULT, state.loss_at, 1.0, state.trust)
-    expected = hessian(X, w, cols, fit_intercept)
-    np.testing.assert_allclose(active_set.G, expected, rtol=1e-9, atol=1e-11)
-    S = np.flatnonzero(x[cols])
-    L = np.tril(active_set.factor[: S.size, : S.size])
-    np.testing.assert_allclose(L @ L.T, active_set.G[np.ix_(S, S)], rtol=1e-8, atol=1e-12)
+    state = begin(problem, x, 0.0)
+    for true_hessian in (True, False):
+        model = QuadraticModel(problem, state, candidates(problem, state), true_hessian)
+        assert (np.diff(model.V) > 0).all()
+        w = problem.s * state.loss_at.second
+        if not model.true_hessian:
+            w = problem.s * curvatures(problem.loss, DEFAULT, state.loss_at, 1.0, state.trust)
+        expected = hessian(X, w, model.V, fit_intercept)
+        np.testing.assert_allclose(model.G, expected, rtol=1e-9, atol=1e-11)
+
+
+def test_columns_along_which_a_model_bends_down_are_left_out():
+    rng = np.random.default_rng(2)
+    A, w = rng.standard_normal((30, 45)), np.where(rng.random(45) < 0.2, -0.8, 1.0)
+    G, rank = (A * w) @ A.T / 45, rng.permutation(30)
+    assert np.linalg.eigvalsh(G).min() < 0
+    some = convex_part(G, rank, 3)
+    assert set(rank[:3]) <= set(some)
+    assert np.linalg.eigvalsh(G[np.ix_(some, some)]).min() > 0
+    for j in np.setdiff1d(rank, some):  # those that came before it left no room
+        before = [k for k in rank[: np.flatnonzero(rank == j)[0]] if k in some]
+        assert np.linalg.eigvalsh(G[np.ix_([*before, j], [*before, j])]).min() < 0
+    assert convex_part(-G, rank, 3) is None
 
 
 @pytest.mark.parametrize("name", ROBUST)
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_steps_end_at_a_stationary_point(name, sparse, fit_intercept, monkeypatch):
-    made, inner = [], ActiveSetNewton.step
-    monkeypatch.setattr(ActiveSetNewton, "step", lambda *a: made.append(inner(*a)) or made[-1])
+    made, inner = [], QuadraticModel.step
+    monkeypatch.setattr(QuadraticModel, "step", lambda *a: made.append(inner(*a)) or made[-1])
     given, X, y = data(2, sparse=sparse)
     loss, lam = losses.get(name, scale=2.0), 0.01
     found = solve(given, y, loss, L1(lam), fit_intercept=fit_intercept, tol=1e-8)
@@ -105,8 +115,8 @@ def test_on_the_support_the_objective_is_bent_up_at_the_end():
 
 
 def test_few_steps_are_made_along_a_path(monkeypatch):
-    steps, step = [], ActiveSetNewton.step
-    monkeypatch.setattr(ActiveSetNewton, "step", lambda *a: steps.append(1) or step(*a))
+    steps, step = [], QuadraticModel.step
+    monkeypatch.setattr(QuadraticModel, "step", lambda *a: steps.append(1) or step(*a))
     given, _, y = data(4, n=200, p=120)
     found = path(
         given, y, Cauchy(2.0), n_alphas=40, alpha_ratio=0.02, fit_intercept=False, tol=1e-6
@@ -120,3 +130,19 @@ def test_no_tolerance_ends_too():
     given, _, y = data(5)
     found = solve(given, y, Cauchy(2.0), L1(0.02), tol=0.0)
     assert found.certificate.value <= 1e-12
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_nearly_as_many_columns_as_rows_with_outliers(fit_intercept):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 400))
+    X[:, 1:] += 1.5 * X[:, :-1]
+    y = X[:, ::40].sum(axis=1) / 5.0 + 0.05 * rng.standard_normal(120)
+    y[:12] += 20.0 * rng.standard_t(1, size=12)
+    fit = solve(X, y, Cauchy(1.0), L1(2e-4), fit_intercept=fit_intercept, tol=1e-5)
+    assert fit.certificate.reached
+    u = X @ fit.coef + fit.intercept - y
+    g = X.T @ (u / (1.0 + u * u)) / 120
+    at = fit.coef != 0
+    assert np.abs(g[at] + 2e-4 * np.sign(fit.coef[at])).max() <= 1.1e-5 * 2e-4
+    assert (np.abs(g[~at]) <= 2e-4 * (1 + 1.1e-5)).all()

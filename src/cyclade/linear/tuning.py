@@ -60,7 +60,7 @@ class Tuning:
     window_step: float = 3.0  # from one window of a loss to the next narrower one; 2x: 1.6
     burst: int = 4  # cycles between checks of W, points combined, cycles per factor e at first
     group_inner_steps: int = 12  # proximal steps on a sparse group; 30: 1.1 to 2.4 times as long
-    pivot_cycles: float = 30.0  # over the support, that products and a factor for pivots may cost
+    support_cycles: float = 30.0  # over the support, that its products and a factor may cost
 
     # Quadratic models: steps that are too long, against steps that are too short.
     least_curvature: float = 1e-3  # of a majoriser's weights: φ'' counts as no less; 2x: 1.06

@@ -47,11 +47,6 @@ def inner(function: F) -> F:
     return cast(F, numba.njit(**COMMON, **INSIDE)(function))
 
 
-def pasted(function: F) -> F:
-    """As `inner`, for what is called in one place: its text goes there, and is compiled once."""
-    return cast(F, numba.njit(inline="always", **COMMON, **INSIDE)(function))
-
-
 def reductions(function: F) -> F:
     """As `compiled`, for sums whose order is free: they become vector instructions.
 

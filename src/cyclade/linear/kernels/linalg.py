@@ -1,19 +1,17 @@
 """Vectors, triangles and the Cholesky factorisation H = F Fᵀ, F lower triangular.
 
 Large matrices go to LAPACK (`cholesky`, `solve`); `factor` and `substitute` do the same inside
-kernels, where matrices are small. `append` and `remove` let a factor follow a support.
+kernels, where matrices are small.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.kernels.jit import compiled, inner, pasted, reductions
-from cyclade.linear.numerics import FLAT, ROOT
+from cyclade.linear.kernels.jit import compiled, reductions
 
 Array = NDArray[Any]
 
@@ -112,63 +110,11 @@ def factor(H: Any) -> bool:
     return True
 
 
-@inner
-def forward(F: Any, v: Any, k: int) -> None:
-    """v ← F⁻¹ v on the first k entries."""
-    for i in range(k):
-        v[i] = (v[i] - dot(F[i], v, i)) / F[i, i]
-
-
-@inner
-def backward(F: Any, v: Any, k: int) -> None:
-    """v ← F⁻ᵀ v on the first k entries, by rows of F."""
-    for i in range(k - 1, -1, -1):
-        v[i] /= F[i, i]
-        subtract(v, F[i], v[i], i)
-
-
 @compiled
 def substitute(F: Any, b: Any, k: int) -> None:
-    """b ← (F Fᵀ)⁻¹ b on the first k entries."""
-    forward(F, b, k)
-    backward(F, b, k)
-
-
-@pasted
-def append(F: Any, H: Any, S: Any, k: int, j: int) -> bool:
-    """Add column j to the k columns S that F is the factor of; whether H stays positive there."""
-    row = F[k]
+    """b ← (F Fᵀ)⁻¹ b on the first k entries, by rows of F."""
     for i in range(k):
-        row[i] = H[j, S[i]]
-    forward(F, row, k)
-    left = H[j, j] - dot(row, row, k)
-    if H[j, j] <= 0.0 or left < -ROOT * H[j, j]:
-        return False
-    row[k] = math.sqrt(max(left, FLAT * H[j, j]))
-    return True
-
-
-@pasted
-def remove(F: Any, S: Any, k: int, q: int, y: Any) -> None:
-    """Take the q-th of k columns out: the rows below move up and are rotated back to triangles.
-
-    The rotations are applied to y too: where it was F⁻¹ v, it becomes that of v without its q-th
-    entry.
-    """
-    cosine, sine = np.empty(k), np.empty(k)
-    for r in range(q, k - 1):
-        S[r] = S[r + 1]
-        row, below = F[r], F[r + 1]
-        for i in range(q):
-            row[i] = below[i]
-        last = below[q]
-        for i in range(q, r):
-            row[i] = cosine[i] * last + sine[i] * below[i + 1]
-            last = cosine[i] * below[i + 1] - sine[i] * last
-        size = math.hypot(last, below[r + 1])
-        cosine[r], sine[r] = last / size, below[r + 1] / size
-        row[r] = size
-    carried = y[q]
-    for i in range(q, k - 1):
-        after = y[i + 1]
-        y[i], carried = cosine[i] * carried + sine[i] * after, cosine[i] * after - sine[i] * carried
+        b[i] = (b[i] - dot(F[i], b, i)) / F[i, i]
+    for i in range(k - 1, -1, -1):
+        b[i] /= F[i, i]
+        subtract(b, F[i], b[i], i)

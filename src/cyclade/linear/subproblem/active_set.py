@@ -1,13 +1,9 @@
-"""Nonconvex losses under r = Σ λ_j |x_j|: an active-set Newton method on products of columns.
+"""Nonconvex losses under r = Σ λ_j |x_j|: Newton models on products of the columns that matter.
 
 A majoriser's weights make short steps, and weights without the φ'' < 0 of outliers make a model
 that is blind where they bend F most. So φ'' is taken as it is: G = A diag(sφ'') Aᵀ is positive
-definite on the support at a minimum, and `kernels/pivots.py` asks for no more. So steps converge as
-Newton's do. Where G is not, rows with φ'' < 0 get a part of the majoriser's weight.
-
-Far from the minimum outliers hardly bend the loss, and what the other rows leave undetermined is
-left to the kinks of r: the solution is close to a corner, and cycles would creep along edges
-towards it, while pivots walk from corner to corner.
+definite on the support at a minimum, and steps converge as Newton's do. Columns along which F is
+bent down wait. Where it is on the support, rows with φ'' < 0 get part of the majoriser's weight.
 """
 
 from __future__ import annotations
@@ -19,12 +15,12 @@ from numpy.typing import NDArray
 
 from cyclade.linear import limits, numerics
 from cyclade.linear.kernels import linalg
-from cyclade.linear.kernels.pivots import pivots
 from cyclade.linear.loss_at import LossAt
 from cyclade.linear.panels.protocols import Columns
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import curvatures, line_search
 from cyclade.linear.state import Measured, State, measure
+from cyclade.linear.subproblem.gram import Gram, profiled_products
 
 Array = NDArray[Any]
 
@@ -39,7 +35,7 @@ def suits(problem: Problem, state: State) -> bool:
     if problem.loss.convex or not problem.penalty.is_norm:
         return False
     cycles, few = price(problem, state.x), np.count_nonzero(state.x) <= tuning.most_columns
-    if cycles <= tuning.pivot_cycles:
+    if cycles <= tuning.support_cycles:
         return True
     if not few or state.measured.distance > tuning.rough * problem.penalty.top:
         return False
@@ -57,126 +53,96 @@ def improve(problem: Problem, state: State, W: Array, target: float, budget: int
 
     Every step chooses its own columns and checks all of them, so W is not used.
     """
-    kept = state.kept.get("active_set") or ActiveSetNewton(problem.design.p)
-    state.kept["active_set"] = kept
-    return bool(kept.minimise(problem, state, state.target, budget))
-
-
-class ActiveSetNewton:
-    """Steps on products of the support and the columns close to it; copies of columns are kept."""
-
-    columns: Columns
-    means: Array  # of the columns with products, in the order of these
-
-    def __init__(self, p: int) -> None:
-        self.place = np.full(p, -1)  # of a coordinate among the columns
-        self.cols = np.empty(0, np.int64)  # coordinates with products, in order
-        self.G, self.factor, self.mass = np.empty((0, 0)), np.empty((0, 0)), 1.0
-        self.true_hessian = False  # whether products have φ'' as it is
-        self.fallback = False  # whether that has just failed
-
-    def minimise(self, problem: Problem, state: State, target: float, budget: int) -> bool:
-        """Steps until the distance is below the target, or they fail; whether any was made."""
-        moved, begun, target = False, state.passes, max(target, numerics.TINY)
-        for _ in range(limits.STEPS):
-            now, V = state.measured, candidates(problem, state)
-            if now.distance <= target or state.passes >= budget or not suits(problem, state):
+    moved, begun, true_hessian = False, state.passes, True
+    target = max(state.target, numerics.TINY)
+    for _ in range(limits.STEPS):
+        now, V = state.measured, candidates(problem, state)
+        at_the_end = now.distance <= target or state.passes >= budget
+        if at_the_end or not V.size or not suits(problem, state):
+            break
+        state.working, state.passes = V, state.passes + 1
+        model = QuadraticModel(problem, state, V, true_hessian)
+        t = model.step(problem, state, target, budget)
+        left_out = now.distances[np.setdiff1d(V, model.V, assume_unique=True)]
+        true_hessian = not model.true_hessian or (t >= 1.0 and not left_out.any())
+        if t == 0.0:
+            if not model.true_hessian:
                 break
-            if not V.size:
-                break
-            self.take(problem, V)
-            first = self.distance(now)
-            state.passes += 1
-            if not (self.form(problem, state) and self.step(problem, state, target, budget)):
-                if not self.true_hessian:
-                    break
-                self.fallback = True
-                continue
-            moved = True
-            no_nearer = self.distance(state.measured) >= first
-            if no_nearer and state.measured.objective >= now.objective:  # rounding level
-                break
-        state.working = self.cols
-        if not moved:
-            state.passes = begun
-        return moved
+            continue
+        moved, there = True, state.measured
+        no_nearer = distance_on(V, there) >= distance_on(V, now)
+        if no_nearer and there.objective >= now.objective:  # rounding level
+            break
+    if not moved:
+        state.passes = begun
+    return moved
 
-    def distance(self, measured: Measured) -> float:
-        """From optimal, of the columns with products and the intercept."""
-        return max(float(measured.distances[self.cols].max()), abs(float(measured.slope)))
 
-    def take(self, problem: Problem, V: Array) -> None:
-        """Copy the columns V, unless they are there."""
-        if not (self.place[V] >= 0).all():
-            self.columns = problem.design.unweighted(V, problem.fit_intercept)
-            self.place[:] = -1
-            self.place[self.columns.cols] = np.arange(self.columns.cols.size)
-        self.cols = V
+def distance_on(V: Array, measured: Measured) -> float:
+    """From optimal, of the columns V and the intercept."""
+    return max(float(measured.distances[V].max()), abs(float(measured.slope)))
 
-    def form(self, problem: Problem, state: State) -> bool:
-        """Products, and their factor on the support; False if that is not positive definite."""
-        loss_at, S = state.loss_at, np.flatnonzero(state.x[self.cols])
-        second = problem.s * loss_at.second
-        fallback, self.fallback = self.fallback, False
-        self.true_hessian = not fallback and 0 < S.size <= int(np.count_nonzero(second > 0))
-        if self.true_hessian:
-            self.true_hessian = self.profile(problem, second) and self.refactor(S, 0.0)
-        if self.true_hessian:
-            return True
-        w = problem.s * curvatures(problem.loss, problem.tuning, loss_at, 1.0, state.trust)
-        self.profile(problem, w)
-        self.G.flat[:: self.cols.size + 1] *= 1.0 + numerics.FLAT
-        return self.refactor(S, 0.0) or self.refactor(S, numerics.ROOT)
 
-    def profile(self, problem: Problem, w: Array) -> bool:
-        """G, with the intercept minimised over first; False if that has no minimum."""
-        at = self.place[self.cols]
-        self.means, self.mass = self.columns.centres[at], float(w.sum())
-        if problem.fit_intercept and not self.mass > 0:
-            return False
-        self.G = self.columns.products(at, w)
-        if problem.fit_intercept:
-            sums = self.columns.slopes(w, at)
-            linalg.subtract_outer(self.G, 0, sums, sums / self.mass)
-            self.means = self.means + sums / self.mass
-        return True
+class QuadraticModel:
+    """F around the point of a state, over the columns V, or over those along which it bends up."""
 
-    def refactor(self, S: Array, ridge: float) -> bool:
-        """The Cholesky factor of G_SS, with room for more; False if it is not positive definite."""
-        m, k = self.cols.size, S.size
-        H = self.G[np.ix_(S, S)]
-        H.flat[:: k + 1] += ridge * self.G.diagonal()[S]
-        lower = linalg.cholesky(H)
-        if lower is None:
-            return False
-        self.factor = np.empty((m, m))
-        self.factor[:k, :k] = lower
-        return True
+    def __init__(self, problem: Problem, state: State, V: Array, true_hessian: bool) -> None:
+        here, penalty = state.loss_at, problem.penalty
+        columns: Columns | None = state.kept.get("active_set")
+        if columns is None or not np.isin(V, columns.cols, assume_unique=True).all():
+            columns = problem.design.unweighted(V, problem.fit_intercept)
+            state.kept["active_set"] = columns
+        at, some = np.searchsorted(columns.cols, V), None
+        w, centred = problem.s * here.second, problem.fit_intercept
+        if true_hessian and w.sum() > 0:
+            G, means = profiled_products(columns, at, w, centred)
+            with np.errstate(divide="ignore"):
+                pull = np.abs(state.measured.g[V]) / penalty.zero_threshold[V]
+            rank = np.argsort(-np.where(state.x[V] != 0, np.inf, pull))
+            some = convex_part(G, rank, int(np.count_nonzero(state.x)))
+        self.true_hessian = some is not None
+        if some is None:
+            w = problem.s * curvatures(problem.loss, problem.tuning, here, 1.0, state.trust)
+            G, means = profiled_products(columns, at, w, centred)
+            some = np.arange(V.size)
+        self.G, self.V, self.mass = G[np.ix_(some, some)], V[some], float(w.sum())
+        self.means = columns.centres[at[some]] + means[some]
 
-    def step(self, problem: Problem, state: State, target: float, budget: int) -> bool:
-        """To the minimum of the model, or part of the way; False if F does not fall."""
-        penalty, now, V, tuning = problem.penalty, state.measured, self.cols, problem.tuning
-        x, lam = state.x[V], penalty.zero_threshold[V]
-        new, c = x.copy(), self.means * now.slope - now.gradient.exactly(V)
-        target = max(tuning.inner_part * target, tuning.forcing * now.distance)
-        S, order = np.flatnonzero(new), np.empty(V.size, np.int64)
-        order[: S.size] = S
-        made, _, kept_out = pivots(
-            self.G, c, new, lam, self.factor, order, S.size, budget - state.passes, target
-        )
-        state.passes += int(made)
-        dx = new - x
+    def step(self, problem: Problem, state: State, target: float, budget: int) -> float:
+        """To the minimum of the model, or part of the way; what part, 0 if F does not fall."""
+        now, V, tuning = state.measured, self.V, problem.tuning
+        x, c = state.x[V], self.means * now.slope - now.gradient.exactly(V)
+        target = max(tuning.inner_part * target, tuning.model_precision * now.distance)
+        gram = Gram.of(self.G, c, x, V, problem.penalty, tuning)
+        state.passes += gram.minimise(target, budget - state.passes)
+        dx = gram.x - x
         if not (dx.any() and np.isfinite(dx).all()):
-            return False
-        shift = -float(self.means @ dx)
-        if problem.fit_intercept:
-            shift -= now.slope / self.mass
-        t = move(problem, state, V, new, shift, longer=not self.true_hessian)
+            return 0.0
+        shift = -float(self.means @ dx) - now.slope / self.mass * problem.fit_intercept
+        t = move(problem, state, V, gram.x, shift, longer=not self.true_hessian)
         if not self.true_hessian:  # where φ'' < 0 a good model may have smaller weights still
             trust = 0.5 * state.trust if t >= 1.0 else 2.0 * state.trust
             state.trust = min(max(trust, tuning.least_curvature), 1.0)
-        self.fallback = self.true_hessian and (t < 1.0 or kept_out > 0)
-        return t > 0
+        return t
+
+
+def convex_part(G: Array, rank: Array, support: int) -> Array | None:
+    """Columns on which G is positive semidefinite: the first of `rank`, and what goes with them.
+
+    The first `support` of these must be among them; else None.
+    """
+    S, Z = rank[:support], rank[support:]
+    factor = linalg.cholesky(G[np.ix_(S, S)]) if support else None
+    if factor is None:
+        return None
+    cross, inside = G[np.ix_(S, Z)], np.zeros(Z.size, bool)
+    left, least = G[np.ix_(Z, Z)] - cross.T @ linalg.solve(factor, cross), G.diagonal()[Z]
+    for j in range(Z.size):
+        inside[j] = left[j, j] >= -numerics.ROOT * least[j] and least[j] > 0
+        if inside[j]:
+            pivot = max(left[j, j], numerics.FLAT * least[j])
+            left -= np.outer(left[j], left[j] / pivot)
+    return np.sort(np.concatenate([S, Z[inside]]))
 
 
 def move(problem: Problem, state: State, V: Array, new: Array, shift: float, longer: bool) -> float:
@@ -216,7 +182,7 @@ def candidates(problem: Problem, state: State) -> Array:
     tuning, limits, size = problem.tuning, problem.penalty.zero_threshold, np.abs(state.measured.g)
     support = np.flatnonzero(state.x)
     close = np.flatnonzero((state.x == 0) & (size > (1.0 - 0.5 * tuning.forcing) * limits))
-    room = max(tuning.room, support.size)
+    room = max(tuning.room, support.size // 2)
     if close.size > room:
         with np.errstate(divide="ignore"):
             part = size[close] / limits[close]

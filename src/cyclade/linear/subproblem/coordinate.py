@@ -22,14 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear import limits, numerics
-from cyclade.linear.kernels import linalg
 from cyclade.linear.panels.protocols import Columns, Panel
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import Model, next_damping, polish, step_length
 from cyclade.linear.state import NO_COLUMNS, State
 from cyclade.linear.subproblem import active_set
-from cyclade.linear.subproblem.gram import Gram
+from cyclade.linear.subproblem.gram import Gram, profiled_products
 from cyclade.linear.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
@@ -148,17 +147,11 @@ def minimise_model(
 ) -> tuple[Array, float, int]:  # fmt: skip
     """What the moving columns and the intercept move by, and the cycles that took.
 
-    With an intercept c the model is minimised over it first: dc = −(Σu + σᵀdx)/Σw with σ = Aᵀw,
-    which leaves G − σσᵀ/Σw and g − σΣu/Σw.
+    With an intercept c the model is minimised over it first: dc = −(Σu + σᵀdx)/Σw with σ = Aᵀw.
     """
-    problem, G = model.problem, columns.products(moving, model.w)
-    c, means = -g[moving], np.zeros(moving.size)
-    if problem.fit_intercept:
-        sums, least = columns.slopes(model.w, moving), numerics.FLAT * G.diagonal()
-        means = sums / model.mass
-        linalg.subtract_outer(G, 0, sums, means)
-        G.flat[:: moving.size + 1] = np.maximum(G.diagonal(), least)
-        c += means * slope
+    problem = model.problem
+    G, means = profiled_products(columns, moving, model.w, problem.fit_intercept)
+    c = means * slope - g[moving]
     gram = Gram.of(G, c, x[moving], columns.cols[moving], problem.penalty, problem.tuning)
     made = gram.minimise(tolerance, budget)
     dx = gram.x - x[moving]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cyclade.linear import limits, numerics
 from cyclade.linear.kernels import linalg
 from cyclade.linear.kernels.gram import minimise, submatrix
-from cyclade.linear.panels.protocols import Panel
+from cyclade.linear.panels.protocols import Columns, Panel
 from cyclade.linear.penalty_bound import BoundPenalty
 from cyclade.linear.tuning import DEFAULT, Tuning
 
@@ -159,6 +159,22 @@ class Gram:
         penalty, model = self.penalty, (self.G, self.c, self.x, self.L, self.cols)
         step = penalty.functions["gram_step"]
         return bool(step(model, S, full, penalty.parameters, penalty.zero_threshold)[0])
+
+
+def profiled_products(
+    columns: Columns, chosen: Array, w: Array, centred: bool
+) -> tuple[Array, Array]:
+    """G = Aᵀ diag(w) A over the chosen columns, and their w-means.
+
+    If `centred`, an intercept is minimised over first: with σ = Aᵀw that leaves G − σσᵀ/Σw.
+    """
+    G, means = columns.products(chosen, w), np.zeros(chosen.size)
+    if centred:
+        sums, least = columns.slopes(w, chosen), numerics.FLAT * G.diagonal()
+        means = sums / w.sum()
+        linalg.subtract_outer(G, 0, sums, means)
+        G.flat[:: chosen.size + 1] = np.maximum(G.diagonal(), least)
+    return G, means
 
 
 class Factor:
