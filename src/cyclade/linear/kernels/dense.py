@@ -13,7 +13,7 @@ where the 8 x 8 products of columns are made once and used in every cycle.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from cyclade.linear.kernels.jit import compiled, reductions
 from cyclade.linear.kernels.shipped import prox
 
 WIDTH = 8  # columns in one pass: as many sums as vector registers hold
-AT_ONCE = 4  # columns of X where they lie: with their products, as many sums again
 
 
 @compiled
@@ -241,91 +240,3 @@ def moments(XT: Any, columns: Any, centred: bool, means: Any, squares: Any) -> N
         for i in range(n):
             s += (a[i] - m) * (a[i] - m)
         means[k], squares[k] = m, s
-
-
-@reductions
-def four_dots(XT: Any, R: Any, at: Any, g: Any) -> None:
-    """Products of four columns with R, then with one another: 01, 02, 03, 12, 13, 23; the sum of R.
-
-    Columns that no cache holds are waited for, so the six products cost no time.
-    """
-    a0, a1, a2, a3 = XT[at[0]], XT[at[1]], XT[at[2]], XT[at[3]]
-    s0, s1, s2, s3, total = 0.0, 0.0, 0.0, 0.0, 0.0
-    p01, p02, p03, p12, p13, p23 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for i in range(R.shape[0]):
-        r = R[i]
-        total += r
-        s0 += a0[i] * r
-        s1 += a1[i] * r
-        s2 += a2[i] * r
-        s3 += a3[i] * r
-        p01 += a0[i] * a1[i]
-        p02 += a0[i] * a2[i]
-        p03 += a0[i] * a3[i]
-        p12 += a1[i] * a2[i]
-        p13 += a1[i] * a3[i]
-        p23 += a2[i] * a3[i]
-    g[0], g[1], g[2], g[3] = s0, s1, s2, s3
-    g[4], g[5], g[6], g[7], g[8], g[9], g[10] = p01, p02, p03, p12, p13, p23, total
-
-
-@reductions
-def subtract_four(XT: Any, R: Any, at: Any, d: Any, constant: float) -> None:
-    """R ← R − Σ_k d_k a_{at[k]} + constant."""
-    a0, a1, a2, a3 = XT[at[0]], XT[at[1]], XT[at[2]], XT[at[3]]
-    d0, d1, d2, d3 = d[0], d[1], d[2], d[3]
-    for i in range(R.shape[0]):
-        R[i] -= ((a0[i] * d0 + a1[i] * d1) + (a2[i] * d2 + a3[i] * d3)) - constant
-
-
-class InPlace(NamedTuple):
-    """Columns of X where they lie, less their means, for rows of one weight w."""
-
-    XT: Any
-    means: Any
-    L: Any  # w ‖a_j − m_j‖²
-    w: float
-    width: int  # how many are visited at a time: 4 or 1
-
-
-@compiled
-def cycles_in_place(
-    X: Any, R: Any, x: Any, order: Any, parameters: Any, max_cycles: int, tolerance: float
-) -> tuple[int, float]:
-    """`cycles` over columns of X where they lie, four or one at a time.
-
-    R holds √w once more; where there are means, its sum is zero. Products of columns are formed
-    again in every cycle: they cost less than reading the columns does.
-    """
-    XT, means, L, w, width = X
-    g, d, at = np.empty(11), np.zeros(4), np.empty(4, np.int64)
-    done, largest, size, n = 0, np.inf, order.shape[0], R.shape[0]
-    while done < max_cycles and largest > tolerance:
-        largest = 0.0
-        for b in range(0, size, width):
-            m, moved, constant = min(width, size - b), False, 0.0
-            for k in range(4):
-                at[k] = order[b + min(k, m - 1)]
-            four_dots(XT, R, at, g)
-            pair = 4
-            for k in range(4):
-                d[k] = 0.0
-                j = at[k]
-                if k < m and L[j] > 0.0:
-                    t = 1.0 / L[j]
-                    own = g[k] - means[j] * g[10]  # the sum is zero up to rounding, means are large
-                    d[k] = prox(parameters, x[j] + own * t, t, j) - x[j]
-                    if d[k] != 0.0:
-                        moved = True
-                        x[j] += d[k]
-                        largest = max(largest, abs(d[k]) * L[j])
-                        d[k] *= w
-                        constant += d[k] * means[j]
-                        for h in range(k + 1, m):
-                            product = g[pair + h - k - 1] - n * means[j] * means[at[h]]
-                            g[h] -= product * d[k]
-                pair += 3 - k
-            if moved:
-                subtract_four(XT, R, at, d, constant)
-        done += 1
-    return done, largest

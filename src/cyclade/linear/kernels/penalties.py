@@ -15,7 +15,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from cyclade.linear.kernels import columns, dense, gram, newton, sparse
+from cyclade.linear.kernels import columns, dense, gram, newton, storage
 from cyclade.linear.kernels.jit import compiled, rebound
 from cyclade.linear.kernels.shipped import prox
 
@@ -29,9 +29,8 @@ def proxes(parameters: Any, cols: Any, u: Any, t: Any, out: Any) -> None:
 
 
 SHIPPED: dict[str, Any] = {
-    "dense_cycles": dense.cycles,
-    "dense_cycles_in_place": dense.cycles_in_place,
-    "sparse_cycles": sparse.cycles,
+    "eight_columns": dense.cycles,
+    "one_column": storage.cycles,
     "gram_cycles": gram.cycles,
     "gram_step": gram.step,
     "newton_cycles": newton.cycles,

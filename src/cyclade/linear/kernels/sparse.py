@@ -1,8 +1,4 @@
-"""Sparse columns: cyclic descent, products with X, and products Aᵀ diag(w) A of columns.
-
-Centring is implicit: the last entry of R is a number `shift`, and the residual is R[:n] + shift·√w.
-So profiling an intercept out costs O(1) per column and no column is ever filled in.
-"""
+"""Sparse columns: products with X, and products Aᵀ diag(w) A of columns."""
 
 from __future__ import annotations
 
@@ -12,7 +8,6 @@ import numpy as np
 
 from cyclade.linear.kernels.ahead import ask_for, places_of
 from cyclade.linear.kernels.jit import compiled, inner, reductions
-from cyclade.linear.kernels.shipped import prox
 
 
 @reductions
@@ -168,38 +163,3 @@ def paired_products(
             G[b, a] = G[a, b]
         for e in range(starts[j], starts[j + 1]):
             full[rows[e]] = 0
-
-
-@compiled
-def cycles(
-    X: Any, R: Any, x: Any, cols: Any, order: Any, parameters: Any, zero_threshold: Any,
-    max_cycles: int, tolerance: float,
-) -> tuple[int, float]:  # fmt: skip
-    """Cycle over `order` until no column moves by more than the tolerance (in |δ_j| L_j).
-
-    Returns the number of cycles and the largest move of the last. X is a `Stored`, and `cols` maps
-    its columns to coordinates. A zero with a_j · R up to its threshold, if there are any, stays.
-    """
-    data, rows, starts, done, largest, shift = X.data, X.rows, X.starts, 0, np.inf, float(R[-1])
-    stays, places = zero_threshold.shape[0] > 0, places_of(data, rows)
-    while done < max_cycles and largest > tolerance:
-        largest = 0.0
-        for k in range(order.shape[0]):
-            ask_for(places, starts, order, k)
-            j = order[k]
-            first, last = starts[j], starts[j + 1]
-            g = dot(data, rows, first, last, R) + shift * X.sums[j]
-            if stays and x[j] == 0 and abs(g) <= zero_threshold[cols[j]]:
-                continue
-            t = 1.0 / X.L[j]
-            d = R[0] * 0 + (prox(parameters, x[j] + g * t, t, cols[j]) - x[j])
-            if d != 0:
-                x[j] += d
-                shift += d * X.sums[j] / X.mass
-                largest = max(largest, abs(d) * X.L[j])
-                d *= X.w
-                for e in range(first, last):
-                    R[rows[e]] -= d * data[e]
-        done += 1
-    R[-1] = shift
-    return done, largest

@@ -95,7 +95,7 @@ class DensePanel:
     def storage(self) -> Stored:
         """The columns for kernels."""
         X = np.empty(0, self.dtype), np.empty(0, np.uint32), np.zeros(1, np.uint64)
-        return Stored(True, self.A, *X, np.empty(0), 1.0, self.L, 1.0)
+        return Stored(True, self.A, *X, np.zeros(len(self.L), self.dtype), 1.0, self.L, 1.0)
 
     def place(self, x: Array) -> None:
         self.x[: x.size] = x
@@ -137,7 +137,7 @@ class DensePanel:
         self.order, self.G = padded, G
 
     def cycles(self, penalty: BoundPenalty, max_cycles: int, tolerance: float) -> tuple[int, float]:
-        done, largest = penalty.functions["dense_cycles"](
+        done, largest = penalty.functions["eight_columns"](
             self.A, self.R, self.x, self.L, self.cols, self.order, self.G, penalty.parameters,
             max_cycles, tolerance,
         )  # fmt: skip
@@ -210,13 +210,9 @@ class SharedDensePanel(DensePanel):
         self.root = np.broadcast_to(np.sqrt(self.weight), w.shape)
         self.cols = np.arange(p)
         self.means, self.L, self.x = np.zeros((3, p))
-        self.width = dense.AT_ONCE
 
     def extend(self, columns: Array) -> Array:
-        """Means and norms of these columns.
-
-        Products of columns with huge means would be rounding: then one is visited at a time.
-        """
+        """Means and norms of these columns."""
         (means, squares), n, tuning = np.empty((2, columns.size)), self.root.size, self.tuning
         threads.split(
             lambda some: dense.moments(
@@ -224,8 +220,6 @@ class SharedDensePanel(DensePanel):
             ),
             columns.size, threads.number(columns.size * n, tuning),
         )  # fmt: skip
-        if (means**2 * n * numerics.ROOT > squares).any():
-            self.width = 1
         least = numerics.FLAT * (squares + n * means**2)
         np.maximum(squares, np.maximum(least, np.finfo(self.dtype).tiny / self.weight), out=squares)
         self.means[columns], self.L[columns] = means, self.weight * squares
@@ -259,9 +253,11 @@ class SharedDensePanel(DensePanel):
         self.order = np.asarray(order, np.int64)
 
     def cycles(self, penalty: BoundPenalty, max_cycles: int, tolerance: float) -> tuple[int, float]:
-        done, largest = penalty.functions["dense_cycles_in_place"](
-            dense.InPlace(self.X.T, self.means, self.L, self.weight, self.width), self.R, self.x,
-            self.order, penalty.parameters, max_cycles, tolerance,
+        stays = penalty.zero_threshold if penalty.convex else np.empty(0)
+        X = np.empty(0, self.dtype), np.empty(0, np.uint32), np.zeros(1, np.uint64)
+        done, largest = penalty.functions["one_column"](
+            Stored(True, self.X.T, *X, self.means, self.mass, self.L, self.weight), self.R, self.x,
+            self.cols, self.order, penalty.parameters, stays, max_cycles, tolerance,
         )  # fmt: skip
         return int(done), float(largest)
 

@@ -112,7 +112,7 @@ class SparsePanel:
 
     def cycles(self, penalty: BoundPenalty, max_cycles: int, tolerance: float) -> tuple[int, float]:
         stays = penalty.zero_threshold if penalty.convex else np.empty(0)
-        done, largest = penalty.functions["sparse_cycles"](
+        done, largest = penalty.functions["one_column"](
             self.storage, self.R, self.x, self.cols, self.order, penalty.parameters, stays,
             max_cycles, tolerance,
         )  # fmt: skip
