@@ -40,9 +40,9 @@ WALKS = {
 FITS = ("Lasso", "GroupLasso", "SlopeRegression", "RobustRegression")
 # Of kernels: lines and registers of a machine, polynomials, and numbers that stand for names.
 LAYOUT = {
-    "AT_ONCE", "BLOCK", "COLUMNS", "EXPONENT", "GAMMA", "INTEGER_BITS", "LARGEST", "LINE", "LINES",
+    "BLOCK", "COLUMNS", "EXPONENT", "GAMMA", "INTEGER_BITS", "LARGEST", "LINE", "LINES",
     "LOG2_E", "LOGISTIC", "LOG_2_HIGH", "LOG_2_LOW", "LONG", "ONES", "ONE_BITS", "POISSON",
-    "ROOT_BITS", "STRIP", "TO_INTEGER", "WIDTH",
+    "ROOT_BITS", "STRIP", "TO_INTEGER",
 }  # fmt: skip
 # The rooms of linear models between the front ends and the kernels.
 ENGINE = {

@@ -80,10 +80,9 @@ def test_cycles_are_the_literal_ones(storage, intercept, entrywise):
     panel = OutputPanel(design, s[:, None] * p, intercept, penalty, p)
     panel.include(np.arange(k))
     panel.start(-g_z, x.reshape(-1).copy())
-    panel.choose(np.arange(k))
     count = 10
     past = np.zeros((count + 1, k, T)), np.zeros((count + 1, n + 1, T))
-    assert panel.cycles(penalty.table, count, 0.0, past)[0] == count
+    assert panel.cycles(np.arange(k), penalty.table, count, 0.0, past)[0] == count
     literal = literal_cycles(A, p, s, g_z, x, solve_row, intercept, count)
     H = hessians(p)
     for cycle, (point, c) in enumerate(literal, start=1):

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from cyclade.blocks import Layout
 from cyclade.blocks.layout import NoEstimate
 from cyclade.core import cycle
-from cyclade.linear.panels.group import GroupPanel, OutputPanel, RowPanel
+from cyclade.linear.panels.group import GroupPanel, OutputPanel
 from cyclade.linear.penalties import L1, MCP, GroupL2, Rows, SparseGroup
 from cyclade.linear.penalty_bound import BoundEntries, BoundGroups
 from cyclade.linear.problem import as_design
@@ -83,10 +83,9 @@ def run(panel, reg, x, residual, w):
         root = root[:, None]
     panel.include(blocks)
     panel.start(root * residual, np.ascontiguousarray(x).reshape(-1).copy())
-    panel.choose(blocks)
     for _ in range(CYCLES):
         past = np.empty((0, *panel.x.shape)), np.empty((0, *panel.R.shape))
-        panel.cycles(reg.table, 1, 0.0, past)
+        panel.cycles(blocks, reg.table, 1, 0.0, past)
         yield panel.x.reshape(-1).copy(), panel.residual() / root
 
 
@@ -160,7 +159,7 @@ def test_sparse_groups_with_one_step_follow_the_core(storage):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("storage", ["C", "F"])
+@pytest.mark.parametrize("storage", ["C", "F", "sparse"])
 def test_rows_with_shared_weights_follow_the_core(weighted, intercept, storage):
     A, tau, x0 = problem(2, T=3)
     n, p = A.shape
@@ -175,7 +174,8 @@ def test_rows_with_shared_weights_follow_the_core(weighted, intercept, storage):
         Fixed([float(w @ B[:, j] ** 2) for j in range(p)]),
         x0.reshape(-1),
     )
-    panel = RowPanel(stored(A, storage).panel(NONE, w, intercept), p, 3)
+    columns = stored(A, storage).panel(NONE, w, intercept)
+    panel = GroupPanel(columns, reg.columns, reg.starts, reg.rotated, 3)
     for (x, R), theirs in zip(run(panel, reg, x0, target - B @ x0, w), slow, strict=True):
         np.testing.assert_allclose(x, theirs, atol=1e-10)
         np.testing.assert_array_equal(x == 0, theirs == 0)
@@ -226,15 +226,14 @@ def test_the_past_holds_the_points_after_each_cycle_on_the_blocks_cycled_over(st
     start = np.sqrt(w) * (tau - A @ x0)
     panel = groups(A, storage, reg, w, False)
     panel.include(np.arange(5))
-    panel.choose(chosen)
     panel.start(start, x0[reg.columns].copy())
-    past = np.full((4, 12), np.nan), np.full((4, panel.R.size), np.nan)
-    done, _ = panel.cycles(reg.table, 3, 0.0, past)
+    past = np.full((4, 12), np.nan), np.full((4, *panel.R.shape), np.nan)
+    done, _ = panel.cycles(chosen, reg.table, 3, 0.0, past)
     inside = np.isin(np.repeat(np.arange(5), np.diff(reg.starts)), chosen)
     panel.start(start, x0[reg.columns].copy())
-    none = np.empty((0, 12)), np.empty((0, panel.R.size))
+    none = np.empty((0, 12)), np.empty((0, *panel.R.shape))
     for k in range(1, done + 1):
-        panel.cycles(reg.table, 1, 0.0, none)
+        panel.cycles(chosen, reg.table, 1, 0.0, none)
         np.testing.assert_array_equal(past[0][k][inside], panel.x[inside])
         np.testing.assert_array_equal(past[1][k], panel.R)
     assert np.isnan(past[0][:, ~inside]).all()
@@ -249,7 +248,6 @@ def test_an_extrapolation_that_is_no_lower_is_taken_back(monkeypatch):
     panel.include(blocks)
     ends = []
     for value in (lambda self, blocks: 0.0, None):  # never lower, and as it is
-        panel.choose(blocks)
         panel.start(np.sqrt(w) * (tau - A @ x0), x0[reg.columns].copy())
         descent = Descent(panel, reg)
         if value is not None:

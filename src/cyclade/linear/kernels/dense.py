@@ -1,15 +1,4 @@
-"""Cyclic descent on the columns of a dense panel, eight at a time.
-
-The problem is  min over x of ½‖R‖² + Σ_j r_j(x_j),  R = t − Aᵀx  with one row of A per column of
-the working set. A cycle visits the columns of `order` one after another, as `core.cycle` does
-with Λ_j = L_j = ‖a_j‖² and η = 1; only the arithmetic is regrouped. For eight columns B at once,
-
-    g = A_B R                               one pass over eight columns,
-    for k = 1 … 8:   x_k ← prox(x_k + g_k/L_k),   g ← g − (A_B A_Bᵀ)_k δ_k
-    R ← R − A_Bᵀ δ                          a second pass, over data still in the cache,
-
-where the 8 x 8 products of columns are made once and used in every cycle.
-"""
+"""Passes over the columns of a dense X: sums, copies and products, eight columns at a time."""
 
 from __future__ import annotations
 
@@ -18,9 +7,6 @@ from typing import Any
 import numpy as np
 
 from cyclade.linear.kernels.jit import compiled, reductions
-from cyclade.linear.kernels.shipped import prox
-
-WIDTH = 8  # columns in one pass: as many sums as vector registers hold
 
 
 @compiled
@@ -162,64 +148,6 @@ def norms(XT: Any, out: Any) -> None:
         for i in range(a.shape[0]):
             s += float(a[i]) * float(a[i])
         out[j] = np.sqrt(s)
-
-
-@compiled
-def grams(A: Any, order: Any, first: int, G: Any) -> None:
-    """G_b = A_B A_Bᵀ for each eight columns B of `order`, from block `first` on."""
-    for b in range(first, order.shape[0] // 8):
-        for k in range(8):
-            dots(A, A[order[8 * b + k]], order, 8 * b, G[b, k])
-
-
-@reductions
-def subtract(A: Any, R: Any, order: Any, b: int, d: Any) -> None:
-    """R ← R − A_Bᵀ d for the eight columns at b."""
-    a0, a1, a2, a3 = A[order[b]], A[order[b + 1]], A[order[b + 2]], A[order[b + 3]]
-    a4, a5, a6, a7 = A[order[b + 4]], A[order[b + 5]], A[order[b + 6]], A[order[b + 7]]
-    d0, d1, d2, d3, d4, d5, d6, d7 = d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7]
-    for i in range(R.shape[0]):
-        R[i] -= (
-            (a0[i] * d0 + a1[i] * d1)
-            + (a2[i] * d2 + a3[i] * d3)
-            + (a4[i] * d4 + a5[i] * d5)
-            + (a6[i] * d6 + a7[i] * d7)
-        )
-
-
-@compiled
-def cycles(
-    A: Any, R: Any, x: Any, L: Any, cols: Any, order: Any, G: Any, parameters: Any,
-    max_cycles: int, tolerance: float,
-) -> tuple[int, float]:  # fmt: skip
-    """Cycle over `order` until no column moves by more than the tolerance (in |δ_j| L_j).
-
-    Returns the number of cycles and the largest move of the last. `order` is padded to a multiple
-    of eight with a column whose L is zero; `cols` maps columns of the panel to coordinates.
-    """
-    g, d = np.empty(8, A.dtype), np.empty(8, A.dtype)
-    done, largest = 0, np.inf
-    while done < max_cycles and largest > tolerance:
-        largest = 0.0
-        for b in range(order.shape[0] // 8):
-            dots(A, R, order, 8 * b, g)
-            moved = False
-            for k in range(8):
-                j = order[8 * b + k]
-                d[k] = 0
-                if L[j] > 0.0:
-                    new = prox(parameters, x[j] + g[k] / L[j], 1.0 / L[j], cols[j])
-                    d[k] = new - x[j]
-                    if d[k] != 0:
-                        x[j] += d[k]
-                        moved = True
-                        largest = max(largest, abs(d[k]) * L[j])
-                        for h in range(k + 1, 8):
-                            g[h] -= G[b, k, h] * d[k]
-            if moved:
-                subtract(A, R, order, 8 * b, d)
-        done += 1
-    return done, largest
 
 
 @reductions

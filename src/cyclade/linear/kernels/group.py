@@ -25,11 +25,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cyclade.linear.kernels.dense import add_rows, correlate
-from cyclade.linear.kernels.jit import compiled
+from cyclade.linear.kernels.jit import compiled, pasted
 from cyclade.linear.kernels.linalg import factor, substitute
 from cyclade.linear.kernels.shipped import distance, soft_threshold, value
-from cyclade.linear.kernels.storage import dot, subtract
+from cyclade.linear.kernels.storage import dots, subtract_all
 from cyclade.linear.limits import STEPS
 from cyclade.linear.numerics import FLAT, ROOT, SOLVED
 from cyclade.linear.penalties.formulas import L1, slope
@@ -128,7 +127,7 @@ def diagonal_solve(c: Any, x: Any, d: Any, d0: int, m: int, lam: float, size: fl
             c[i] = x[i] if flat else c[i] / d[d0 + i]
 
 
-@compiled
+@pasted
 def rotated_step(g: Any, x: Any, k: int, blocks: Any, c: Any, now: Any, move: Any) -> None:
     """move ← argmin − x for a group with H = Q diag(D) Qᵀ and ν = 0; c and now are scratch.
 
@@ -157,7 +156,7 @@ def rotated_step(g: Any, x: Any, k: int, blocks: Any, c: Any, now: Any, move: An
         move[h] = -x[x0 + h] if zero else a  # zeros are exact, however Q is rounded
 
 
-@compiled
+@pasted
 def sparse_step(g: Any, x: Any, k: int, blocks: Any, L: float, v: Any, move: Any) -> None:
     """move ← argmin − x for h(‖v‖) + ν‖v‖_1, perhaps with v ≥ 0, by proximal steps on the group.
 
@@ -190,7 +189,7 @@ def sparse_step(g: Any, x: Any, k: int, blocks: Any, L: float, v: Any, move: Any
         move[i] = v[i] - x[x0 + i]
 
 
-@compiled
+@pasted
 def block_step(g: Any, x: Any, k: int, blocks: Any, c: Any, now: Any, move: Any) -> float:
     """Move block k to its minimiser, or towards it; move ← by what, and ‖move‖ max D."""
     x0, m = blocks.starts[k], blocks.starts[k + 1] - blocks.starts[k]
@@ -218,41 +217,32 @@ def cycles(
 ) -> tuple[int, float]:  # fmt: skip
     """Cycle over the groups of `order` until no ‖δ_k‖ L_k exceeds the tolerance; cycles, last move.
 
-    X is a `Stored`, and b holds what A R lacks of the correlations (see `GroupPanel`). The point
-    after each cycle is written to the next row of the past, (x, R).
+    X is a `Stored`, R is (T, n), and b holds what A R lacks of the correlations (see `GroupPanel`).
+    The point after each cycle is written to the next row of the past, (x, R).
     """
-    widest, starts = 1, blocks.starts
+    widest, starts, T = 1, blocks.starts, R.shape[0]
     for k in order:
         widest = max(widest, starts[k + 1] - starts[k])
     g, c, now, d = np.empty(widest), np.empty(widest), np.empty(widest), np.empty(widest)
-    step, columns = np.empty(widest, R.dtype), np.arange(X.A.shape[0])
     done, largest = 0, np.inf
     while done < max_cycles and largest > tolerance:
         largest = 0.0
         for k in order:
-            first, m, own = starts[k], starts[k + 1] - starts[k], place[k]
-            if X.dense:
-                correlate(X.A, columns[own : own + m], R, g)
-            else:
-                for i in range(m):
-                    g[i] = dot(X, own + i, R)
+            first, m, own = starts[k], (starts[k + 1] - starts[k]) // T, place[k]
             for i in range(m):
-                g[i] += b[first + i]
+                dots(X, own + i, R, g[T * i : T * i + T])
+            for e in range(T * m):
+                g[e] += b[first + e]
             size = block_step(g, x, k, blocks, c, now, d)
-            for i in range(m):
-                step[i] = -d[i]
-            if size > 0.0:
-                if X.dense:
-                    add_rows(X.A, columns[own : own + m], step, R, 0)
-                else:
-                    for i in range(m):
-                        subtract(X, own + i, d[i], R)
-                largest = max(largest, size)
+            for i in range(m if size > 0.0 else 0):
+                subtract_all(X, own + i, d[T * i : T * i + T], R)
+            largest = max(largest, size)
         done += 1
         if done < past[0].shape[0]:
             copy_blocks(x, starts, order, past[0][done])
-            for i in range(R.shape[0]):
-                past[1][done, i] = R[i]
+            for t in range(T):
+                for i in range(R.shape[1]):
+                    past[1][done, t, i] = R[t, i]
     return done, largest
 
 

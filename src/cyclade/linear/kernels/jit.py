@@ -47,6 +47,11 @@ def inner(function: F) -> F:
     return cast(F, numba.njit(**COMMON, **INSIDE)(function))
 
 
+def pasted(function: F) -> F:
+    """As `compiled`, for text that goes where it is called: a call counts references to arrays."""
+    return cast(F, numba.njit(inline="always", **COMMON)(function))
+
+
 def reductions(function: F) -> F:
     """As `compiled`, for sums whose order is free: they become vector instructions.
 

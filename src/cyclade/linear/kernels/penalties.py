@@ -15,7 +15,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from cyclade.linear.kernels import columns, dense, gram, newton, storage
+from cyclade.linear.kernels import columns, gram, newton, storage
 from cyclade.linear.kernels.jit import compiled, rebound
 from cyclade.linear.kernels.shipped import prox
 
@@ -29,8 +29,7 @@ def proxes(parameters: Any, cols: Any, u: Any, t: Any, out: Any) -> None:
 
 
 SHIPPED: dict[str, Any] = {
-    "eight_columns": dense.cycles,
-    "one_column": storage.cycles,
+    "cycles": storage.cycles,
     "gram_cycles": gram.cycles,
     "gram_step": gram.step,
     "newton_cycles": newton.cycles,

@@ -1,9 +1,7 @@
 """Cyclic descent over the rows of a coefficient matrix with T outputs.
 
-The row x_j of T numbers meets all outputs through one column a_j of X. Where every output has the
-same weights the Hessian of a row is L_j I, and rows are taken eight at a time, as in
-`cyclade.linear.kernels.dense`. Where weights differ by output it is diagonal; where outputs are
-classes, a diagonal above it is used.
+The row x_j of T numbers meets all outputs through one column a_j of X. Where weights differ by
+output the Hessian of a row is diagonal; where outputs are classes, a diagonal above it is used.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cyclade.linear.kernels.dense import WIDTH, dots, subtract
 from cyclade.linear.kernels.group import diagonal_solve
 from cyclade.linear.kernels.jit import compiled, inner, reductions
 from cyclade.linear.kernels.linalg import dot
@@ -34,58 +31,6 @@ def copy_rows(source: Any, rows: Any, target: Any) -> None:
     for j in rows:
         for t in range(source.shape[1]):
             target[j, t] = source[j, t]
-
-
-@compiled
-def shared_cycles(
-    X: Any, G: Any, cols: Any, order: Any, R: Any, x: Any, lam: Any, max_cycles: int,
-    tolerance: float, past: Any,
-) -> tuple[int, float]:  # fmt: skip
-    """Cycle over `order`, eight columns at a time, until no ‖δ_j‖ L_j exceeds the tolerance.
-
-    X, cols, order and G are those of a dense panel: `order` is padded with a column of zeros, which
-    has L = 0. R is (T, n). Returns the number of cycles and the largest move of the last; the point
-    after each cycle is written to the next row of the past, (x, R).
-    """
-    T, L = R.shape[0], X.L
-    g, d = np.empty((T, WIDTH), X.A.dtype), np.zeros((T, WIDTH), X.A.dtype)
-    done, largest = 0, np.inf
-    while done < max_cycles and largest > tolerance:
-        largest = 0.0
-        for b in range(G.shape[0]):
-            for t in range(T):
-                dots(X.A, R[t], order, WIDTH * b, g[t])
-            moved = False
-            for k in range(WIDTH):
-                at = order[WIDTH * b + k]
-                for t in range(T):
-                    d[t, k] = 0
-                if L[at] <= 0.0:
-                    continue
-                j, square = cols[at], 0.0
-                for t in range(T):
-                    g[t, k] = x[j, t] + g[t, k] / L[at]
-                    square += g[t, k] * g[t, k]
-                size = math.sqrt(square)
-                shrink = 1.0 - lam[j] / (L[at] * size) if size * L[at] > lam[j] else 0.0
-                length = 0.0
-                for t in range(T):
-                    d[t, k] = shrink * g[t, k] - x[j, t]
-                    length += d[t, k] * d[t, k]
-                if length > 0.0:
-                    moved = True
-                    largest = max(largest, L[at] * math.sqrt(length))
-                    for t in range(T):
-                        x[j, t] = 0.0 if shrink == 0.0 else x[j, t] + d[t, k]
-                        for h in range(k + 1, WIDTH):
-                            g[t, h] -= G[b, k, h] * d[t, k]
-            for t in range(T if moved else 0):
-                subtract(X.A, R[t], order, WIDTH * b, d[t])
-        done += 1
-        if done < past[0].shape[0]:
-            copy_matrix(x, past[0][done])
-            copy_matrix(R, past[1][done])
-    return done, largest
 
 
 class Outputs(NamedTuple):
@@ -213,7 +158,7 @@ def weighted_cycles(
     outputs: Any, order: Any, U: Any, x: Any, lam: Any, parameters: Any, entrywise: bool,
     max_cycles: int, tolerance: float, past: Any,
 ) -> tuple[int, float]:  # fmt: skip
-    """As `shared_cycles` over the rows of `Outputs`; U is minus the gradient in z.
+    """As `group.cycles` over the rows of `Outputs`; U is minus the gradient in z.
 
     Of dense columns U is (T, n). Of sparse ones it is (n, T) with another row: where an intercept
     is profiled out, the true U is U[:n] + U[n] W. The columns of classes are always sparse, and

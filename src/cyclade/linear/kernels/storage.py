@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cyclade.linear.kernels.ahead import ask_for, places_of
-from cyclade.linear.kernels.jit import compiled, reductions
+from cyclade.linear.kernels.jit import compiled, pasted, reductions
 from cyclade.linear.kernels.shipped import prox
+from cyclade.linear.kernels.sparse import dot as sparse_dot
 
 
 class StoredX(NamedTuple):
@@ -41,31 +42,79 @@ class Stored(NamedTuple):
 
 
 @reductions
-def dot(X: Any, j: int, R: Any) -> float:
-    """a_j · R."""
-    s = R[0] * 0
-    if X.dense:
-        a, centre = X.A[j], X.sums[j]
-        for i in range(a.shape[0]):
-            s += (a[i] - centre) * R[i]
-        return float(s)
-    for e in range(X.starts[j], X.starts[j + 1]):
-        s += X.data[e] * R[X.rows[e]]
-    return float(s) + R[R.shape[0] - 1] * X.sums[j]  # type: ignore[no-any-return]
+def centred_dot(a: Any, centre: float, R: Any) -> float:
+    """(a − centre) · R."""
+    s = R.dtype.type(0)
+    for i in range(a.shape[0]):
+        s += (a[i] - centre) * R[i]
+    return s  # type: ignore[no-any-return]
 
 
 @reductions
+def centred_subtract(a: Any, centre: float, d: float, R: Any) -> None:
+    """R ← R − d (a − centre)."""
+    for i in range(a.shape[0]):
+        R[i] -= d * (a[i] - centre)
+
+
+@pasted
+def dot(X: Any, j: int, R: Any) -> float:
+    """a_j · R."""
+    if X.dense:
+        return float(centred_dot(X.A[j], X.sums[j], R))
+    g = sparse_dot(X.data, X.rows, X.starts[j], X.starts[j + 1], R)
+    return float(g) + R[R.shape[0] - 1] * X.sums[j]  # type: ignore[no-any-return]
+
+
+@pasted
 def subtract(X: Any, j: int, d: float, R: Any) -> None:
     """R ← R − d a_j, and as R holds it."""
-    step = R[0] * 0 + d * X.w
+    step = R.dtype.type(d * X.w)
     if X.dense:
-        a, centre = X.A[j], X.sums[j]
-        for i in range(a.shape[0]):
-            R[i] -= step * (a[i] - centre)
+        centred_subtract(X.A[j], X.sums[j], step, R)
     else:
         for e in range(X.starts[j], X.starts[j + 1]):
             R[X.rows[e]] -= step * X.data[e]
         R[R.shape[0] - 1] += d * X.sums[j] / X.mass
+
+
+@reductions
+def dense_dots(a: Any, centre: float, R: Any, out: Any) -> None:
+    """out_t = (a − centre) · R_t."""
+    for t in range(R.shape[0]):
+        s, r = R.dtype.type(0), R[t]
+        for i in range(a.shape[0]):
+            s += (a[i] - centre) * r[i]
+        out[t] = s
+
+
+@reductions
+def dense_subtract_all(a: Any, centre: float, d: Any, R: Any) -> None:
+    """R_t ← R_t − d_t (a − centre)."""
+    for t in range(R.shape[0]):
+        step, r = R.dtype.type(d[t]), R[t]
+        for i in range(a.shape[0]):
+            r[i] -= step * (a[i] - centre)
+
+
+@pasted
+def dots(X: Any, j: int, R: Any, out: Any) -> None:
+    """out_t = a_j · R_t."""
+    if X.dense:
+        dense_dots(X.A[j], X.sums[j], R, out)
+    else:
+        for t in range(R.shape[0]):
+            out[t] = dot(X, j, R[t])
+
+
+@pasted
+def subtract_all(X: Any, j: int, d: Any, R: Any) -> None:
+    """R_t ← R_t − d_t a_j, for columns with weights."""
+    if X.dense:
+        dense_subtract_all(X.A[j], X.sums[j], d, R)
+    else:
+        for t in range(R.shape[0]):
+            subtract(X, j, d[t], R[t])
 
 
 @compiled
@@ -90,7 +139,7 @@ def cycles(
             if stays and x[j] == 0 and abs(g) <= zero_threshold[cols[j]]:
                 continue
             t = 1.0 / X.L[j]
-            d = R[0] * 0 + (prox(parameters, x[j] + g * t, t, cols[j]) - x[j])
+            d = x.dtype.type(prox(parameters, x[j] + g * t, t, cols[j]) - x[j])
             if d != 0:
                 x[j] += d
                 largest = max(largest, abs(d) * X.L[j])

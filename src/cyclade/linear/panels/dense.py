@@ -14,12 +14,16 @@ from cyclade.linear.checks import as_floats, check_finite, check_shape, precise
 from cyclade.linear.kernels import dense
 from cyclade.linear.kernels.columns import nonzeros
 from cyclade.linear.kernels.storage import Stored, StoredX
-from cyclade.linear.panels.protocols import Columns
-from cyclade.linear.penalty_bound import BoundPenalty
+from cyclade.linear.panels.protocols import Columns, Panel
 from cyclade.linear.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
 NONE = np.empty(0, np.int64)
+
+
+def nothing(dtype: Any) -> tuple[Array, Array, Array]:
+    """What kernels get in the place of sparse columns: entries, their rows, where columns start."""
+    return np.empty(0, dtype), np.empty(0, np.uint32), np.zeros(1, np.uint64)
 
 
 def turned(X: Array, columns: Array, ranks: int = 1) -> Array:
@@ -47,10 +51,10 @@ def gather(
         dense.gather(XT, every, w, root, centred, A[some], means[some], L[some])
 
 
-class DensePanel:
-    """A `Panel`: the columns, room for more, and at the end one of zeros for padding."""
+class DensePanel(Panel):
+    """A `Panel`: the columns, and room for more."""
 
-    choice_is_free = False
+    in_place = False
     A: Array
     L: Array
     means: Array
@@ -66,23 +70,20 @@ class DensePanel:
         self.mass = float(w.sum())
         self.cols = NONE
         self._make_room(columns.size)
-        self.order = NONE
-        self.G = np.empty((0, dense.WIDTH, dense.WIDTH), self.dtype)
         self.extend(columns)
 
     def _make_room(self, size: int) -> None:
         """Arrays for so many columns; memory that is never written costs nothing."""
         k, n = self.cols.size, self.X.shape[0]
-        A, means, L = np.empty((size + 1, n), self.dtype), np.empty(size), np.zeros(size + 1)
-        A[size] = 0
+        A, means, L = np.empty((size, n), self.dtype), np.empty(size), np.empty(size)
         if k:
             A[:k], means[:k], L[:k] = self.A[:k], self._means[:k], self.L[:k]
         self.A, self._means, self.L = A, means, L
-        self.x = np.zeros(size + 1, self.dtype)
+        self.x = np.zeros(size, self.dtype)
 
     def extend(self, columns: Array) -> Array:
         first, last = self.cols.size, self.cols.size + columns.size
-        if last >= self.A.shape[0]:  # never for the first columns of a panel that has some
+        if last > self.A.shape[0]:  # never for the first columns of a panel that has some
             self._make_room(max(last, min(4 * last + 256, self.X.shape[1])))
         means, L = self._means[first:last], self.L[first:last]
         gather(self.X, columns, self.w, self.root, self.centred, self.A[first:last], means, L)
@@ -93,9 +94,9 @@ class DensePanel:
 
     @property
     def storage(self) -> Stored:
-        """The columns for kernels."""
-        X = np.empty(0, self.dtype), np.empty(0, np.uint32), np.zeros(1, np.uint64)
-        return Stored(True, self.A, *X, np.zeros(len(self.L), self.dtype), 1.0, self.L, 1.0)
+        return Stored(
+            True, self.A, *nothing(self.dtype), np.zeros(self.L.size, self.dtype), 1.0, self.L, 1.0
+        )
 
     def place(self, x: Array) -> None:
         self.x[: x.size] = x
@@ -122,26 +123,6 @@ class DensePanel:
         out = np.empty(at.size)
         dense.correlate(self.A, at, v.astype(np.float64, copy=False), out)
         return out
-
-    def choose(self, order: Array) -> None:
-        """Pad to eights; products of columns are made again from the first new block on."""
-        width = dense.WIDTH
-        padded = np.full(-(-order.size // width) * width, self.L.size - 1)
-        padded[: order.size] = order
-        same = min(padded.size, self.order.size)
-        differ = np.flatnonzero(padded[:same] != self.order[:same])
-        kept = (int(differ[0]) if differ.size else same) // width
-        G = np.empty((padded.size // width, width, width), self.dtype)
-        G[:kept] = self.G[:kept]
-        dense.grams(self.A, padded, kept, G)
-        self.order, self.G = padded, G
-
-    def cycles(self, penalty: BoundPenalty, max_cycles: int, tolerance: float) -> tuple[int, float]:
-        done, largest = penalty.functions["eight_columns"](
-            self.A, self.R, self.x, self.L, self.cols, self.order, self.G, penalty.parameters,
-            max_cycles, tolerance,
-        )  # fmt: skip
-        return int(done), float(largest)
 
     def entries(self, order: Array) -> float:
         return float(order.size * self.root.size)
@@ -201,7 +182,7 @@ class SharedDensePanel(DensePanel):
     are centred its sum is zero, so a_j may be as it is. R is in float64, whatever X is.
     """
 
-    choice_is_free = True
+    in_place = True
 
     def __init__(self, X: Array, w: Array, centred: bool, tuning: Tuning = DEFAULT) -> None:
         p = X.shape[1]
@@ -210,6 +191,11 @@ class SharedDensePanel(DensePanel):
         self.root = np.broadcast_to(np.sqrt(self.weight), w.shape)
         self.cols = np.arange(p)
         self.means, self.L, self.x = np.zeros((3, p))
+
+    @property
+    def storage(self) -> Stored:
+        X = nothing(self.dtype)
+        return Stored(True, self.X.T, *X, self.means, self.mass, self.L, self.weight)
 
     def extend(self, columns: Array) -> Array:
         """Means and norms of these columns."""
@@ -248,18 +234,6 @@ class SharedDensePanel(DensePanel):
             lambda some: dense.correlate(self.X.T, at[some], v, out[some]), at.size, ranks
         )
         return out
-
-    def choose(self, order: Array) -> None:
-        self.order = np.asarray(order, np.int64)
-
-    def cycles(self, penalty: BoundPenalty, max_cycles: int, tolerance: float) -> tuple[int, float]:
-        stays = penalty.zero_threshold if penalty.convex else np.empty(0)
-        X = np.empty(0, self.dtype), np.empty(0, np.uint32), np.zeros(1, np.uint64)
-        done, largest = penalty.functions["one_column"](
-            Stored(True, self.X.T, *X, self.means, self.mass, self.L, self.weight), self.R, self.x,
-            self.cols, self.order, penalty.parameters, stays, max_cycles, tolerance,
-        )  # fmt: skip
-        return int(done), float(largest)
 
     def products(self, old: Array, new: Array, G: Array) -> Array:
         """A Aᵀ as for any panel, from copies of a few rows at a time."""
@@ -382,8 +356,7 @@ class DenseDesign:
     @cached_property
     def storage(self) -> StoredX:
         """The columns for kernels; an X by rows is turned."""
-        nothing = np.empty(0, self.dtype), np.empty(0, np.uint32), np.zeros(1, np.uint64)
-        return StoredX(True, self.turn().T, *nothing)
+        return StoredX(True, self.turn().T, *nothing(self.dtype))
 
     def turn(self) -> Array:
         """X by columns: a copy if X is by rows, which is worked on from now on."""

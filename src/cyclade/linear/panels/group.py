@@ -3,12 +3,12 @@
 Each stands at a point x, flat and block after block, of the model ½‖R‖² + r(x) with R = √w (t − z).
 R is linear in x, so both can be extrapolated together.
 
-=============  =====================================  ========================================
+=============  =====================================  ==================================
 `GroupPanel`   groups of columns, one output          exact step in the eigenbasis of a group
-`RowPanel`     T outputs, the same weights, dense     eight rows at a time
-`OutputPanel`  T outputs, weights by output           a row at a time, dense or sparse
-`OutputPanel`  T classes, the whole Hessian           a row at a time, under a diagonal above it
-=============  =====================================  ========================================
+`GroupPanel`   rows of T outputs, the same weights    exact step
+`OutputPanel`  rows of T outputs, weights by output   exact step
+`OutputPanel`  rows of T classes, the whole Hessian   under a diagonal above it
+=============  =====================================  ==================================
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ class BlockPanel(Protocol):
 
     x: Array
     R: Array
-    chosen: Array
 
     def include(self, blocks: Array) -> None:
         """Prepare these blocks; `start` must follow."""
@@ -49,14 +48,10 @@ class BlockPanel(Protocol):
     def slopes(self, blocks: Array) -> Array:
         """A R in the place of the coefficients of these blocks (and anything elsewhere)."""
 
-    def choose(self, blocks: Array) -> None:
-        """The blocks to cycle over, in that order."""
-        self.chosen = blocks
-
     def cycles(
-        self, table: Array, max_cycles: int, tolerance: float, past: Past
+        self, blocks: Array, table: Array, max_cycles: int, tolerance: float, past: Past
     ) -> tuple[int, float]:
-        """Cycle over them; the number of cycles, and the largest ‖δ_k‖ L_k of the last.
+        """Cycle over these blocks, in order; the cycles, and the largest ‖δ_k‖ L_k of the last.
 
         The point after each cycle is written to the next row of the past.
         """
@@ -71,11 +66,12 @@ class BlockPanel(Protocol):
 
 
 class GroupPanel(BlockPanel):
-    """Groups of the columns of a panel, with their Hessians A_k A_kᵀ.
+    """Groups of the columns of a panel, with their Hessians A_k A_kᵀ; or rows of T outputs.
 
     These are kept as eigenvectors Q and eigenvalues D if `rotated`, else as matrices Q and their
     largest eigenvalues. Memory is reserved for all groups at once and written where needed. Groups
-    larger than `max_hessian` columns have only a bound on the largest eigenvalue.
+    larger than `max_hessian` columns have only a bound on the largest eigenvalue. The Hessian of a
+    row is ‖a_j‖² times the identity, so it has no Q.
 
     From a start where the gradient is known, correlations are those of the start, in float64, plus
     those with the change of R. So columns and R may be in float32, which takes half the time where
@@ -83,42 +79,62 @@ class GroupPanel(BlockPanel):
     """
 
     def __init__(
-        self, columns: DensePanel | SparsePanel, order: Array, starts: Array, rotated: bool
-    ) -> None:
-        self.columns, self.order, self.starts, self.rotated = columns, order, starts, rotated
+        self, columns: DensePanel | SparsePanel, order: Array, starts: Array, rotated: bool,
+        T: int = 1,
+    ) -> None:  # fmt: skip
+        self.columns, self.order, self.starts, self.T = columns, order, starts, T
         tuning, sizes = columns.tuning, np.diff(starts)
-        self.max_hessian, self.inner = math.isqrt(tuning.cache), tuning.group_inner_steps
+        self.rotated, self.inner = rotated and T == 1, tuning.group_inner_steps
+        self.max_hessian = math.isqrt(tuning.cache) if T == 1 else 0
         stored = np.where(sizes <= self.max_hessian, sizes**2, 0)
         self.q0 = np.concatenate([[0], np.cumsum(stored)])
         self.Q, self.D = np.empty(int(self.q0[-1])), np.zeros(int(starts[-1]))
-        self.means, self.begun = np.zeros(int(starts[-1])), np.empty(0)
+        self.means = np.zeros(int(starts[-1]))
         self.place = np.full(sizes.size, -1)  # of each group's first column in the panel
 
     def include(self, blocks: Array) -> None:
         new = blocks[self.place[blocks] < 0]
         if not new.size:
             return
+        own, at, _ = self._entries(new, self.columns.cols.size)
+        self.place[new] = at[np.cumsum(np.diff(self.starts)[new]) - np.diff(self.starts)[new]]
+        if self.T > 1:
+            self.columns.extend(new)
+            self.D[own] = self.columns.L[at]
+        else:
+            self.columns.extend(self.order[own])
+            self._factorise(new)
+        self.means[own] = self.columns.means[at]
+
+    def _entries(self, blocks: Array, first: int | None = None) -> tuple[Array, Array, Array]:
+        """The entries of these blocks; the column of the panel that each has, and its output.
+
+        Blocks that come in have columns from `first` on.
+        """
+        sizes = np.diff(self.starts)[blocks]
+        before = np.cumsum(sizes) - sizes
+        within = np.arange(sizes.sum()) - np.repeat(before, sizes)
+        begins = self.place[blocks] if first is None else first + before // self.T
+        entries = np.repeat(self.starts[blocks], sizes) + within
+        return entries, np.repeat(begins, sizes) + within // self.T, within % self.T
+
+    def _factorise(self, new: Array) -> None:
+        """Q and D of these groups."""
         sizes = np.diff(self.starts)[new]
-        members = [self.order[self.starts[k] : self.starts[k + 1]] for k in new]
-        at = self.columns.extend(np.concatenate(members))
-        first = at[0] + np.cumsum(sizes) - sizes
-        self.place[new] = first
         for m in np.unique(sizes):
-            ks, begins = new[sizes == m], first[sizes == m]
+            ks, begins = new[sizes == m], self.place[new[sizes == m]]
             own, at = (first[:, None] + np.arange(m) for first in (self.starts[ks], begins))
-            self.means[own] = self.columns.means[at]
             if m > self.max_hessian:
                 for entries, columns in zip(own, at, strict=True):
                     self.D[entries] = self._bound(columns)
                 continue
             H = self.columns.hessians(at)
-            entries = self.q0[ks][:, None] + np.arange(m * m)
             if self.rotated:
                 values, H = np.linalg.eigh(H)
                 self.D[own] = np.maximum(values, 0.0)
             else:
                 self.D[own] = np.maximum(np.linalg.eigvalsh(H)[:, -1:], 0.0)
-            self.Q[entries] = H.reshape(-1, m * m)
+            self.Q[self.q0[ks][:, None] + np.arange(m * m)] = H.reshape(-1, m * m)
 
     def _bound(self, at: Array) -> float:
         """A bound on the largest eigenvalue of A Aᵀ over the columns `at`."""
@@ -126,70 +142,39 @@ class GroupPanel(BlockPanel):
         return largest_eigenvalue(lambda v: columns.correlate(at, columns.product(v, at)), at.size)
 
     def start(self, R: Array, x: Array, gradient: tuple[Array, Any] | None = None) -> None:
-        R = R.reshape(-1)  # of one output, perhaps as (n, 1)
-        if gradient is None:
-            self.begun, self.c = np.zeros_like(R), np.zeros(x.size)
-        else:
+        R, columns = R.reshape(len(R), -1).T, self.columns
+        self.begun, self.c, self.x = np.zeros_like(R), np.zeros(x.size), x
+        if gradient is not None:
             g, slope = gradient
-            self.begun, self.c = R, self.means * slope - g
-        self.columns.start(R - self.begun, np.zeros(self.columns.cols.size))
-        self.x, self.R = x, self.columns.R
+            self.begun, self.c = R, self.means * np.resize(slope, x.size) - g
+        starts = []
+        for change in R - self.begun:
+            columns.start(change, np.zeros(columns.cols.size))
+            starts.append(columns.R)
+        self.R = np.stack(starts)
 
     def slopes(self, blocks: Array) -> Array:
-        out, sizes = np.zeros(self.x.size), np.diff(self.starts)[blocks]
-        spread = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        at = np.repeat(self.place[blocks], sizes) + spread
-        entries = np.repeat(self.starts[blocks], sizes) + spread
-        out[entries] = self.c[entries] + self.columns.correlations(at)
+        out, (entries, at, output) = np.zeros(self.x.size), self._entries(blocks)
+        for t, R in enumerate(self.R):
+            own, self.columns.R = output == t, R
+            out[entries[own]] = self.c[entries[own]] + self.columns.correlations(at[own])
         return out
 
     def cycles(
-        self, table: Array, max_cycles: int, tolerance: float, past: Past
+        self, chosen: Array, table: Array, max_cycles: int, tolerance: float, past: Past
     ) -> tuple[int, float]:
         blocks = group.Blocks(self.starts, self.Q, self.q0, self.D, table, self.rotated, self.inner)
         return group.cycles(
-            self.columns.storage, blocks, self.place, self.chosen, self.R, self.c, self.x,
-            max_cycles, tolerance, past,
-        )  # fmt: skip
-
-    def residual(self) -> Array:
-        return np.asarray(self.begun + self.columns.residual())
-
-
-class RowPanel(BlockPanel):
-    """Dense columns for T outputs with the same weights; block j is row j of a (p, T) matrix."""
-
-    def __init__(self, columns: DensePanel, p: int, T: int) -> None:
-        self.columns, self.T, self.place = columns, T, np.full(p, -1)
-
-    def include(self, blocks: Array) -> None:
-        new = blocks[self.place[blocks] < 0]
-        if new.size:
-            self.place[new] = self.columns.extend(new)
-
-    def start(self, R: Array, x: Array, gradient: tuple[Array, Any] | None = None) -> None:
-        self.R = np.ascontiguousarray(R.T, self.columns.dtype)
-        self.x = x.reshape(-1, self.T)
-
-    def slopes(self, blocks: Array) -> Array:
-        out = np.zeros(self.x.shape)
-        out[blocks] = self.columns.rows(self.place[blocks]) @ self.R.T
-        return out.ravel()
-
-    def choose(self, blocks: Array) -> None:
-        self.columns.choose(self.place[blocks])
-
-    def cycles(
-        self, table: Array, max_cycles: int, tolerance: float, past: Past
-    ) -> tuple[int, float]:
-        own = self.columns
-        return rows.shared_cycles(
-            own.storage, own.G, own.cols, own.order, self.R, self.x, table[:, 0], max_cycles,
+            self.columns.storage, blocks, self.place, chosen, self.R, self.c, self.x, max_cycles,
             tolerance, past,
         )  # fmt: skip
 
     def residual(self) -> Array:
-        return self.R.T.astype(np.float64)
+        out = self.begun.copy()
+        for t, R in enumerate(self.R):
+            self.columns.R = R
+            out[t] += self.columns.residual()
+        return out.T if self.T > 1 else out[0]
 
 
 class OutputPanel(BlockPanel):
@@ -278,11 +263,11 @@ class OutputPanel(BlockPanel):
         return out.ravel()
 
     def cycles(
-        self, table: Array, max_cycles: int, tolerance: float, past: Past
+        self, chosen: Array, table: Array, max_cycles: int, tolerance: float, past: Past
     ) -> tuple[int, float]:
         outputs = rows.Outputs(self.X, self.W, self.P, self.inverse, self.D, self.sums, self.means)
         return rows.weighted_cycles(
-            outputs, self.chosen, self.R, self.x, table[:, 0], self.penalty.parameters,
+            outputs, chosen, self.R, self.x, table[:, 0], self.penalty.parameters,
             self.penalty.entrywise, max_cycles, tolerance, past,
         )  # fmt: skip
 

@@ -11,6 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cyclade.linear.kernels.storage import Stored
+
 Array = NDArray[Any]
 
 
@@ -24,7 +26,8 @@ class Panel(Protocol):
     root: Array  # √w
     means: Array  # of the columns under w where the panel is centred, else zeros
     mass: float  # Σ w
-    choice_is_free: bool  # whether `choose` does no work of its own
+    in_place: bool = True  # whether columns may lie in X, and be long
+    dtype: np.dtype[Any]
 
     def extend(self, columns: Array) -> Array:
         """Take more columns in, and say where they are; `start` must follow."""
@@ -41,11 +44,20 @@ class Panel(Protocol):
     def correlations(self, at: Array | None = None) -> Array:
         """a_j · R for every column, or those `at`: minus the gradient of the quadratic part."""
 
-    def choose(self, order: Array) -> None:
-        """The columns to cycle over, in that order."""
+    @property
+    def storage(self) -> Stored:
+        """The columns for kernels."""
 
-    def cycles(self, penalty: Any, max_cycles: int, tolerance: float) -> tuple[int, float]:
-        """Cycle until no |δ_j| L_j exceeds the tolerance; the number of cycles, the last move."""
+    def cycles(
+        self, order: Array, penalty: Any, max_cycles: int, tolerance: float
+    ) -> tuple[int, float]:
+        """Cycle over `order` until no |δ_j| L_j exceeds the tolerance; cycles and the last move."""
+        stays = penalty.zero_threshold if penalty.convex else np.empty(0)
+        done, largest = penalty.functions["cycles"](
+            self.storage, self.R, self.x, self.cols, order, penalty.parameters, stays,
+            max_cycles, tolerance,
+        )  # fmt: skip
+        return int(done), float(largest)
 
     def residual(self) -> Array:
         """R at the present point, in float64."""

@@ -17,18 +17,16 @@ from cyclade.linear.kernels import linalg, sparse
 from cyclade.linear.kernels.columns import nonzeros
 from cyclade.linear.kernels.rows import weighted_dots
 from cyclade.linear.kernels.storage import Stored, StoredX
-from cyclade.linear.panels.protocols import Columns
-from cyclade.linear.penalty_bound import BoundPenalty
+from cyclade.linear.panels.protocols import Columns, Panel
 from cyclade.linear.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
 NONE = np.empty(0, np.int64)
 
 
-class SparsePanel:
+class SparsePanel(Panel):
     """A `Panel`: the columns times √w, one after another, and room for more."""
 
-    choice_is_free = True
     w = 1.0  # what is left to multiply products of columns by
 
     def __init__(
@@ -106,17 +104,6 @@ class SparsePanel:
         v = v.astype(self.dtype, copy=False)
         sparse.correlate(self.data, self.rows, self.starts, at, v, out)
         return out
-
-    def choose(self, order: Array) -> None:
-        self.order = np.asarray(order, np.int64)
-
-    def cycles(self, penalty: BoundPenalty, max_cycles: int, tolerance: float) -> tuple[int, float]:
-        stays = penalty.zero_threshold if penalty.convex else np.empty(0)
-        done, largest = penalty.functions["one_column"](
-            self.storage, self.R, self.x, self.cols, self.order, penalty.parameters, stays,
-            max_cycles, tolerance,
-        )  # fmt: skip
-        return int(done), float(largest)
 
     def gram_breakeven_cycles(self, order: Array, new: Array) -> float:
         """The products against twice all entries per cycle, and about as much for k² numbers."""

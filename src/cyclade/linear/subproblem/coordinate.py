@@ -259,8 +259,7 @@ class PanelSolver:
     def __init__(self, panel: Panel, tuning: Tuning = DEFAULT) -> None:
         self.panel, self.gram, self.tuning = panel, Gram(tuning), tuning
         self.spent = 0  # cycles made on the panel itself
-        # Cycles per factor e of the distance.
-        self.rate = 1.0 if panel.choice_is_free else float(tuning.burst)
+        self.rate = 1.0  # cycles per factor e of the distance
 
     def minimise(
         self, penalty: BoundPenalty, at: Array, target: float, budget: int, *, forcing: float = 0.0,
@@ -319,7 +318,6 @@ class PanelSolver:
                 gram.give(panel)
             else:
                 self.residual()
-                panel.choose(active)
                 tolerance = (1 if forcing else 2) * tuning.inner_part * limit
                 made = self._burst(penalty, active, min(burst, left), tolerance)
                 self.spent, done, burst = self.spent + made, done + made, min(2 * burst, 32)
@@ -360,14 +358,14 @@ class PanelSolver:
     def _burst(
         self, penalty: BoundPenalty, active: Array, max_cycles: int, tolerance: float
     ) -> int:
-        """Cycles over these columns; after the first, where that is free, over the support."""
+        """Cycles over these columns; after the first, if these are long, over the support."""
         panel, done = self.panel, 0
-        if panel.choice_is_free and max_cycles > 1:
-            done, largest = panel.cycles(penalty, 1, tolerance)
+        if panel.in_place and max_cycles > 1:
+            done, largest = panel.cycles(active, penalty, 1, tolerance)
             if largest <= tolerance:
                 return done
-            panel.choose(active[panel.x[active] != 0])
-        return done + panel.cycles(penalty, max_cycles - done, tolerance)[0]
+            active = active[panel.x[active] != 0]
+        return done + panel.cycles(active, penalty, max_cycles - done, tolerance)[0]
 
 
 class IncrementalPanelSolver(PanelSolver):

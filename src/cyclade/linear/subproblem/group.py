@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from cyclade.linear import limits, numerics
 from cyclade.linear.kernels.group import anderson_combine, anderson_weights, copy_blocks
 from cyclade.linear.loss_at import by_rows
-from cyclade.linear.panels.group import BlockPanel, GroupPanel, OutputPanel, Past, RowPanel
+from cyclade.linear.panels.group import BlockPanel, GroupPanel, OutputPanel, Past
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import Model, line_search, next_damping
 from cyclade.linear.state import NO_COLUMNS, State
@@ -138,18 +138,14 @@ def block_panel(problem: Problem, here: Any, model: Model | None, damping: float
     centred = problem.fit_intercept
     if model is None:
         return OutputPanel(design, by_rows(damping * problem.s, here.p), centred, penalty, here.p)
-    if penalty.T == 1 and not penalty.entrywise:
-        # An exact model starts from a measured gradient: single precision is enough. It saves
-        # time where columns come from main memory, and costs cycles that rounding makes in vain.
-        large = design.entries > problem.tuning.large
-        single = model.exact and design.is_dense and large
-        dtype = np.float32 if single else design.dtype
-        columns = design.panel(NO_COLUMNS, model.w.reshape(-1), centred, dtype)
-        return GroupPanel(columns, penalty.columns, penalty.starts, penalty.rotated)
-    if model.exact and design.is_dense and not penalty.entrywise:
-        columns = design.panel(NO_COLUMNS, np.ascontiguousarray(model.w[:, 0]), centred)
-        return RowPanel(columns, design.p, penalty.T)
-    return OutputPanel(design, model.w, centred, penalty)
+    if penalty.entrywise or (penalty.T > 1 and not (model.exact and design.is_dense)):
+        return OutputPanel(design, model.w, centred, penalty)
+    # An exact model starts from a measured gradient: single precision is enough. It saves
+    # time where columns come from main memory, and costs cycles that rounding makes in vain.
+    single = model.exact and design.is_dense and design.entries > problem.tuning.large
+    w = np.ascontiguousarray(model.w.reshape(design.n, -1)[:, 0])
+    columns = design.panel(NO_COLUMNS, w, centred, np.float32 if single else design.dtype)
+    return GroupPanel(columns, penalty.columns, penalty.starts, penalty.rotated, penalty.T)
 
 
 class Descent:
@@ -188,7 +184,6 @@ class Descent:
                 return done
             active = self.penalty.occupied(panel.x)[blocks] | (far > self.tuning.forcing * target)
             chosen = blocks[active]
-            panel.choose(chosen)
             for _ in range(bursts):
                 made, largest = self.burst(chosen, budget - done, tolerance)
                 done += made
@@ -205,7 +200,7 @@ class Descent:
         copy_blocks(panel.x.reshape(-1), self.penalty.starts, blocks, past_x[0].reshape(-1))
         past_R[0] = panel.R
         done, largest = panel.cycles(
-            self.penalty.table, min(depth, budget), tolerance, (past_x, past_R)
+            blocks, self.penalty.table, min(depth, budget), tolerance, (past_x, past_R)
         )
         if done == depth and largest > tolerance:
             self.extrapolate(blocks, past_x.reshape(depth + 1, -1), past_R.reshape(depth + 1, -1))
