@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from curved_twin import newton_path
 
-from cyclade.linear import losses, numerics, path, solve
+from cyclade.linear import losses, path, solve
 from cyclade.linear.kernels import curved_path, smooth_losses
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
@@ -129,22 +129,11 @@ def test_derivatives_are_those_of_the_losses(loss):
     rng = np.random.default_rng(0)
     _, y, _ = table(loss, n=100)
     s, z = rng.random(100), 30.0 * rng.standard_normal(100)
-    slopes, bends, e, room = np.empty((4, 100))
+    slopes, bends = np.empty((2, 100))
     compiled = smooth_losses.derivatives.py_func
-    compiled(CODES[type(LOSSES[loss])], y, s, z, slopes, bends, e, room)
+    compiled(CODES[type(LOSSES[loss])], y, s, z, slopes, bends)
     np.testing.assert_allclose(slopes, s * LOSSES[loss].gradient(y, z), rtol=1e-13, atol=1e-16)
     np.testing.assert_allclose(bends, s * LOSSES[loss].curvature(y, z), rtol=1e-13, atol=1e-300)
-
-
-def test_exponentials():
-    t = np.concatenate([np.linspace(-700.0, 700.0, 10_001), [0.0, 1e-300, -1e-300, 1e-9]])
-    out, room = np.empty((2, t.size))
-    smooth_losses.exponentials(t, out, room)
-    np.testing.assert_allclose(out, np.exp(t), rtol=5e-16)
-    t[:4] = np.inf, -np.inf, 1e9, -1e9
-    smooth_losses.exponentials(t, out, room)
-    assert (out[[0, 2]] > 1e307).all()
-    assert (out[[1, 3]] < 1e-306).all()
 
 
 def test_single_fits_and_starts():
@@ -185,28 +174,16 @@ def test_values_and_conjugates_are_those_of_the_losses(loss):
     _, y, rng = table(loss, n=100)
     s, z, code = rng.random(100), 3.0 * rng.standard_normal(100), CODES[type(LOSSES[loss])]
     s[3] = 0.0
-    slopes, bends, e, a, logs, more, room = np.empty((7, 100))
-    smooth_losses.derivatives.py_func(code, y, s, z, slopes, bends, e, room)
-    found = smooth_losses.loss.py_func(code, y, s, z, e, a, logs, room)
+    slopes, bends = np.empty((2, 100))
+    smooth_losses.derivatives.py_func(code, y, s, z, slopes, bends)
+    found = smooth_losses.loss.py_func(code, y, s, z)
     assert found == pytest.approx(s @ LOSSES[loss].value(y, z), rel=1e-14)
     for shrink in (1.0, 0.9, 0.3):
         expected = s @ LOSSES[loss].conjugate(y, shrink * LOSSES[loss].gradient(y, z))
-        found = smooth_losses.loss_conjugate.py_func(
-            code, y, s, slopes, shrink, a, logs, more, room
-        )
+        found = smooth_losses.loss_conjugate.py_func(code, y, s, slopes, shrink)
         assert found == pytest.approx(expected, rel=1e-13)
-    outside = smooth_losses.loss_conjugate.py_func(
-        code, y, s, -50.0 * slopes + s, 1.0, a, logs, more, room
-    )
+    outside = smooth_losses.loss_conjugate.py_func(code, y, s, -50.0 * slopes + s, 1.0)
     assert outside == np.inf
-
-
-def test_logarithms():
-    t = np.concatenate([np.geomspace(1e-300, 1e300, 10_001), np.linspace(0.5, 2.0, 10_001), [0.0]])
-    out, room = np.empty((2, t.size))
-    smooth_losses.logarithms(t, out, room)
-    np.testing.assert_allclose(out[:-1], np.log(t[:-1]), rtol=5e-16, atol=1e-300)
-    assert out[-1] == pytest.approx(np.log(numerics.TINY))
 
 
 @pytest.mark.parametrize("loss", ["logistic", "poisson"])

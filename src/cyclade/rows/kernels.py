@@ -18,7 +18,7 @@ import numpy as np
 from cyclade.linear import losses
 from cyclade.linear.kernels.jit import compiled
 from cyclade.linear.kernels.shipped import prox
-from cyclade.linear.kernels.smooth_losses import exponentials
+from cyclade.linear.kernels.smooth_losses import exponential
 from cyclade.steps.searched import LEAST, MOST_TRIALS, ROUNDED, SHRINK, SLACK
 
 SQUARED, HUBER, QUANTILE, HINGE, LOGISTIC, POISSON, GAMMA, CAUCHY, WELSCH, GEMAN, TUKEY = range(11)
@@ -54,7 +54,8 @@ def slopes(loss: Any, y: Any, z: Any, w: Any, out: Any, e: Any, room: Any) -> No
                 out[i] = -z[i]
             else:
                 out[i] = -(((z[i] - y[i]) / a) ** 2)
-        exponentials(out, e, room)
+        for i in range(n):
+            e[i] = exponential(out[i])
     if kind == LOGISTIC:
         for i in range(n):
             out[i] = -w[i] * y[i] / (1.0 + e[i])

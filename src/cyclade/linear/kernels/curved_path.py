@@ -65,10 +65,10 @@ def fit(
     coefs, intercepts, cycles = found
     kind, unit = penalty
     p, n = XT.shape
-    work, g, means, table = np.empty((7, n)), np.empty(p), np.zeros(p), np.empty_like(unit)
+    g, means, table = np.empty(p), np.zeros(p), np.empty_like(unit)
     if lams.shape[0] == 1 and largest(x) > 0.0:
         scale_table(unit, lams[0], table)
-        F, gap = judge(rows, x, c, (kind, table), work, g)
+        F, gap = judge(rows, x, c, (kind, table), g)
         if gap <= 2.0 * goals[0]:
             coefs[0], intercepts[0], cycles[0], objectives[0], gaps[0] = x, c, 0, F, gap
             return True
@@ -87,7 +87,7 @@ def fit(
     for k in range(lams.shape[0]):
         intercepts[k] -= dot(means, coefs[k], p)
         scale_table(unit, lams[k], table)
-        objectives[k], gaps[k] = judge(rows, coefs[k], intercepts[k], (kind, table), work, g)
+        objectives[k], gaps[k] = judge(rows, coefs[k], intercepts[k], (kind, table), g)
     return True
 
 
@@ -121,20 +121,21 @@ def stages(first: float, lam: float, step: float) -> Any:
 
 
 @inner
-def judge(rows: Rows, x: Any, c: float, parameters: Any, work: Any, g: Any) -> tuple[float, float]:
-    """F and the duality gap at (x, c), as `certificate.dual_value`; `work` and g are overwritten.
+def judge(rows: Rows, x: Any, c: float, parameters: Any, g: Any) -> tuple[float, float]:
+    """F and the duality gap at (x, c), as `certificate.dual_value`; g is overwritten.
 
     The dual point θ is φ', its entries of one sign shrunk until Σ s_i θ_i is zero, and then all.
     """
     XT, y, s, offset, code, intercept = rows
-    n, z, slopes, e = XT.shape[1], work[0], work[1], work[3]
+    n = XT.shape[1]
+    z, slopes, w = np.empty(n), np.empty(n), np.empty(n)
     for i in range(n):
         z[i] = offset[i] + c if intercept else offset[i]
     for j in range(x.shape[0]):
         if x[j] != 0.0:
             subtract(z, XT[j], -x[j], n)
-    derivatives(code, y, s, z, slopes, work[2], e, work[6])
-    F = loss(code, y, s, z, e, work[4], work[5], work[6])
+    derivatives(code, y, s, z, slopes, w)
+    F = loss(code, y, s, z)
     if intercept:
         slope = total(slopes)
         part = slope / (0.5 * (slope + math.copysign(absolute(slopes), slope)))
@@ -144,7 +145,7 @@ def judge(rows: Rows, x: Any, c: float, parameters: Any, work: Any, g: Any) -> t
     shrink, r, conjugates = feasible(parameters, x, g)
     F, dual = F + r, -conjugates
     dual += shrink * dot(slopes, offset, n)
-    dual -= loss_conjugate(code, y, s, slopes, shrink, z, e, work[4], work[6])
+    dual -= loss_conjugate(code, y, s, slopes, shrink)
     return F, 0.0 if dual > F else F - dual
 
 
@@ -167,13 +168,13 @@ def path(
     table, zero, before = np.empty_like(unit), np.empty(p), np.empty(p)
     z, last_z, new_z, dz = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     slopes, new_slopes, w, new_w = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    e, room, last_x, this_x = np.empty(n), np.empty(n), np.empty(p), np.empty(p)
+    row, last_x, this_x = np.empty(n), np.empty(p), np.empty(p)
     g, inside, V, sums = np.empty(p), np.empty(p, np.bool_), np.empty(p, np.int64), np.empty(p)
     for i in range(n):
         z[i] = offset[i] + c
     for j in range(p):
         subtract(z, A[j], -x[j], n)
-    derivatives(code, y, s, z, slopes, w, e, room)
+    derivatives(code, y, s, z, slopes, w)
     slope = gradient(A, slopes, intercept, g)
     if not math.isfinite(slope + total(g)):
         return False
@@ -188,7 +189,7 @@ def path(
             times = min((lams[k - 1] - lams[k]) / (lams[k - 2] - lams[k - 1]), 1.0)
             for i in range(n):
                 new_z[i] = z[i] + 0.5 * times * (z[i] - last_z[i])
-            derivatives(code, y, s, new_z, new_slopes, w, e, room)
+            derivatives(code, y, s, new_z, new_slopes, w)
         last_z[:] = z
         done, made, gap = 0, 0, math.inf
         while (
@@ -198,7 +199,7 @@ def path(
         ):
             m = choose(x, g, zero, before, made == 0 and near, inside, V)
             G, b, new, mass = np.empty((m, m)), np.empty(m), np.empty(m), total(w)
-            weighted_products(A, w, V, m, G, sums, room)
+            weighted_products(A, w, V, m, G, sums, row)
             first = abs(slope)
             for a in range(m):
                 j = V[a]
@@ -226,8 +227,7 @@ def path(
                 for i in range(n):
                     dz[i] += dc
             made += 1
-            there = new_z, new_slopes, new_w
-            t = search(rows, z, slopes, dz, change, size, there, e, room)
+            t = search(rows, z, slopes, dz, change, size, (new_z, new_slopes, new_w))
             if t == 0.0:
                 break
             c += t * dc
@@ -319,10 +319,7 @@ def diagonal(G: Any) -> Any:
 
 
 @inner
-def search(
-    rows: Rows, z: Any, slopes: Any, dz: Any, change: float, size: float, new: Any, e: Any,
-    room: Any,
-) -> float:  # fmt: skip
+def search(rows: Rows, z: Any, slopes: Any, dz: Any, change: float, size: float, new: Any) -> float:
     """The length t of a step along dz that lowers F, 0 if there is none; and the loss there.
 
     h(t) = Σ s φ(z + t dz) + t · change is not less than F − r(x), as r is convex, and equal at 0
@@ -339,7 +336,7 @@ def search(
     for _ in range(STEPS):
         for i in range(n):
             new_z[i] = z[i] + t * dz[i]
-        derivatives(rows.code, rows.y, rows.s, new_z, new_slopes, new_w, e, room)
+        derivatives(rows.code, rows.y, rows.s, new_z, new_slopes, new_w)
         left = dot(new_slopes, dz, n) + change
         if left <= noise or (left <= -0.5 * down and t * way <= 1.0):
             return t
