@@ -15,6 +15,7 @@ from cyclade.linear.penalties import L1, MCP, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import as_design, as_problems
 from cyclade.linear.state import begin
+from cyclade.linear.subproblem.coordinate import cycles
 from cyclade.linear.tuning import CostModel, Tuning
 
 CYCLES = 12
@@ -57,7 +58,7 @@ def test_columns_in_place_follow_core_cycle(penalty, centred, shift):
     tolerance = 1e-7 if shift and centred else 1e-11
     rounding = 1e-8 if shift and centred else 1e-11
     for now in run[1:]:
-        panel.cycles(order, known, 1, 0.0)
+        cycles(panel, order, known, 1, 0.0)
         np.testing.assert_allclose(panel.x[order], now.coef, atol=tolerance)
     assert np.count_nonzero(now.coef) > 0
     rest = np.sqrt(w) * (t - A @ now.coef)
@@ -85,7 +86,7 @@ def test_float32_columns_have_a_residual_in_float64():
     panel = as_design(X32, tuning=Tuning(cache=0, long_run=0)).growing_panel(w, True)
     panel.extend(np.arange(X.shape[1]))
     panel.start(np.sqrt(w) * (y - w @ y), np.zeros(X.shape[1]))
-    panel.cycles(np.arange(X.shape[1]), bind(L1(0.05), X.shape[1]), CYCLES, 0.0)
+    cycles(panel, np.arange(X.shape[1]), bind(L1(0.05), X.shape[1]), CYCLES, 0.0)
     assert panel.R.dtype == np.float64
     A = X32.astype(np.float64)
     rest = np.sqrt(w) * (y - y.mean() - (A - A.mean(axis=0)) @ panel.x)

@@ -11,6 +11,7 @@ from cyclade.linear.losses import Squared
 from cyclade.linear.penalties import L1, MCP, SCAD, Box, ElasticNet, LogSum, WeightedL1
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import as_design
+from cyclade.linear.subproblem.coordinate import cycles
 from cyclade.linear.subproblem.gram import Gram
 from cyclade.linear.tuning import DEFAULT, Tuning
 
@@ -53,7 +54,7 @@ def test_a_panel_follows_core_cycle(penalty, storage):
     X, y, w = data()
     known, panel = bind(penalty, X.shape[1]), begun(storage(X), y, w)
     for x in slow(X, y, w, penalty):
-        panel.cycles(np.arange(X.shape[1]), known, 1, 0.0)
+        cycles(panel, np.arange(X.shape[1]), known, 1, 0.0)
         np.testing.assert_allclose(panel.x[: x.size], x, rtol=1e-10, atol=1e-13)
     assert np.count_nonzero(x) > 0
 
@@ -64,7 +65,7 @@ def test_in_an_order_of_some_columns(storage):
     order = np.array([7, 2, 19, 0, 11, 3, 15, 4, 20, 8])
     known, panel = bind(L1(1.5), X.shape[1]), begun(storage(X), y, w)
     for x in slow(X[:, order], y, w, L1(1.5)):
-        panel.cycles(order, known, 1, 0.0)
+        cycles(panel, order, known, 1, 0.0)
         np.testing.assert_allclose(panel.x[order], x, rtol=1e-10, atol=1e-13)
     others = np.setdiff1d(np.arange(X.shape[1]), order)
     assert not panel.x[others].any()
@@ -93,7 +94,7 @@ def test_centring_is_profiling_the_intercept_out(storage):
     means, ybar = w @ X / w.sum(), w @ y / w.sum()
     known, panel = bind(L1(1.5), X.shape[1]), begun(storage(X), y, w, centred=True)
     for x in slow(X - means, y - ybar, w, L1(1.5)):
-        panel.cycles(np.arange(X.shape[1]), known, 1, 0.0)
+        cycles(panel, np.arange(X.shape[1]), known, 1, 0.0)
         np.testing.assert_allclose(panel.x[: x.size], x, rtol=1e-9, atol=1e-12)
     rest = np.sqrt(w) * (y - ybar - (X - means) @ x)
     np.testing.assert_allclose(panel.residual(), rest, atol=1e-11)
@@ -112,7 +113,7 @@ def test_float32_stays_float32():
     for storage in (np.asfortranarray, sp.csc_matrix):
         panel = begun(storage(X.astype(np.float32)), y, w, tuning=tuning)
         for x in slow(X, y, w, L1(1.5)):
-            panel.cycles(np.arange(X.shape[1]), known, 1, 0.0)
+            cycles(panel, np.arange(X.shape[1]), known, 1, 0.0)
             np.testing.assert_allclose(panel.x[: x.size], x, atol=2e-5)
         assert panel.x.dtype == panel.R.dtype == np.float32
 

@@ -17,7 +17,7 @@ from cyclade.linear.penalties import L1, MCP, SCAD, Box, ElasticNet, LogSum
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem, as_design
 from cyclade.linear.starts import continuation
-from cyclade.linear.subproblem.coordinate import IncrementalPanelSolver, PanelSolver
+from cyclade.linear.subproblem.coordinate import IncrementalPanelSolver, PanelSolver, cycles
 from cyclade.linear.subproblem.gram import Gram
 from cyclade.linear.tuning import CostModel, Tuning
 
@@ -63,7 +63,7 @@ def test_a_panel_that_grew_follows_core_cycle(long, storage, centred, even):
     A, t = X[:, cols] - m[cols], y - ybar
     run = reference.run(A, t, Squared(), penalty, K=CYCLES, sample_weight=w, total=1.0)
     for now in run[1:]:
-        panel.cycles(at, known, 1, 0.0)
+        cycles(panel, at, known, 1, 0.0)
         np.testing.assert_allclose(panel.x[at], now.coef, rtol=1e-8, atol=1e-11)
     assert 0 < np.count_nonzero(now.coef) < at.size
     rest = np.sqrt(w) * (t - A @ now.coef)

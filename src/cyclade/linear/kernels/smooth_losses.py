@@ -28,7 +28,9 @@ def logarithm(t: float) -> float:
 def derivatives(code: int, y: Any, s: Any, z: Any, slopes: Any, bends: Any) -> None:
     """slopes = s φ'(y, z) and bends = s φ''(y, z)."""
     for i in range(z.shape[0]):
-        bends[i] = exponential(-abs(z[i]) if code == LOGISTIC else z[i] if code == POISSON else -z[i])
+        bends[i] = exponential(
+            -abs(z[i]) if code == LOGISTIC else z[i] if code == POISSON else -z[i]
+        )
     for i in range(z.shape[0]):
         e = bends[i]
         if code == LOGISTIC:  # φ' = −y/(1 + e^{yz}) and φ'' = e/(1 + e)² with e = e^{−|z|}

@@ -14,7 +14,7 @@ from cyclade.linear.checks import as_floats, check_finite, check_shape, precise
 from cyclade.linear.kernels import dense
 from cyclade.linear.kernels.columns import nonzeros
 from cyclade.linear.kernels.storage import Stored, StoredX
-from cyclade.linear.panels.protocols import Columns, Panel
+from cyclade.linear.panels.protocols import Columns
 from cyclade.linear.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
@@ -51,7 +51,7 @@ def gather(
         dense.gather(XT, every, w, root, centred, A[some], means[some], L[some])
 
 
-class DensePanel(Panel):
+class DensePanel:
     """A `Panel`: the columns, and room for more."""
 
     in_place = False

@@ -26,7 +26,7 @@ class Panel(Protocol):
     root: Array  # √w
     means: Array  # of the columns under w where the panel is centred, else zeros
     mass: float  # Σ w
-    in_place: bool = True  # whether columns may lie in X, and be long
+    in_place: bool  # whether columns may lie in X, and be long
     dtype: np.dtype[Any]
 
     def extend(self, columns: Array) -> Array:
@@ -47,17 +47,6 @@ class Panel(Protocol):
     @property
     def storage(self) -> Stored:
         """The columns for kernels."""
-
-    def cycles(
-        self, order: Array, penalty: Any, max_cycles: int, tolerance: float
-    ) -> tuple[int, float]:
-        """Cycle over `order` until no |δ_j| L_j exceeds the tolerance; cycles and the last move."""
-        stays = penalty.zero_threshold if penalty.convex else np.empty(0)
-        done, largest = penalty.functions["cycles"](
-            self.storage, self.R, self.x, self.cols, order, penalty.parameters, stays,
-            max_cycles, tolerance,
-        )  # fmt: skip
-        return int(done), float(largest)
 
     def residual(self) -> Array:
         """R at the present point, in float64."""

@@ -17,16 +17,17 @@ from cyclade.linear.kernels import linalg, sparse
 from cyclade.linear.kernels.columns import nonzeros
 from cyclade.linear.kernels.rows import weighted_dots
 from cyclade.linear.kernels.storage import Stored, StoredX
-from cyclade.linear.panels.protocols import Columns, Panel
+from cyclade.linear.panels.protocols import Columns
 from cyclade.linear.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
 NONE = np.empty(0, np.int64)
 
 
-class SparsePanel(Panel):
+class SparsePanel:
     """A `Panel`: the columns times √w, one after another, and room for more."""
 
+    in_place = True
     w = 1.0  # what is left to multiply products of columns by
 
     def __init__(

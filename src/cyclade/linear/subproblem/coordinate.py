@@ -249,6 +249,18 @@ def newton_steps(problem: Problem, state: State, S: Array, target: float, budget
 # --- cycles on one panel: bursts over the active columns, on products of columns once these pay ---
 
 
+def cycles(
+    panel: Panel, order: Array, penalty: BoundPenalty, max_cycles: int, tolerance: float
+) -> tuple[int, float]:
+    """Cycle over `order` until no |δ_j| L_j exceeds the tolerance; cycles and the last move."""
+    stays = penalty.zero_threshold if penalty.convex else np.empty(0)
+    done, largest = penalty.functions["cycles"](
+        panel.storage, panel.R, panel.x, panel.cols, order, penalty.parameters, stays,
+        max_cycles, tolerance,
+    )  # fmt: skip
+    return int(done), float(largest)
+
+
 class PanelSolver:
     """A panel and the products of its columns, where these were formed.
 
@@ -361,11 +373,11 @@ class PanelSolver:
         """Cycles over these columns; after the first, if these are long, over the support."""
         panel, done = self.panel, 0
         if panel.in_place and max_cycles > 1:
-            done, largest = panel.cycles(active, penalty, 1, tolerance)
+            done, largest = cycles(panel, active, penalty, 1, tolerance)
             if largest <= tolerance:
                 return done
             active = active[panel.x[active] != 0]
-        return done + panel.cycles(active, penalty, max_cycles - done, tolerance)[0]
+        return done + cycles(panel, active, penalty, max_cycles - done, tolerance)[0]
 
 
 class IncrementalPanelSolver(PanelSolver):
