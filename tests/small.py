@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cyclade import Fixed, Layout, iterate, start
+from cyclade import L1, Fixed, Layout, iterate, minimize, start
 from cyclade.methods import as_method, make_sampler
 from cyclade.oracles.autograd import Autograd
 from cyclade.oracles.callables import CallableOracle, Jacobian
@@ -80,6 +80,13 @@ def bowl(scale: Any = 1.0, centre: Any = 0.0) -> dict[str, Any]:
         "fun": lambda x, *_: 0.5 * float(np.sum(scale * (x - centre) ** 2)),
         "jac": lambda x, *_: scale * (x - centre),
     }
+
+
+def solve(**options: Any) -> Any:
+    """`minimize` on the small problem, from zero."""
+    problem = Logistic()
+    given = {"jac": problem.jac, "n": problem.n, "blocks": 4, "reg": L1(0.02)} | options
+    return minimize(problem.fun, np.zeros(problem.d), **given)
 
 
 def blocks_of(d: int, m: int) -> list[Any]:

@@ -31,7 +31,7 @@ from cyclade import (
     minimize,
 )
 from cyclade.run.stopping import Seen, Uniform
-from small import METHODS, ORDERS, Logistic, bowl, squares
+from small import METHODS, ORDERS, Logistic, bowl, solve, squares
 
 PROBLEM = Logistic()
 
@@ -39,11 +39,6 @@ PROBLEM = Logistic()
 def least_squares(n: int = 40, d: int = 9) -> tuple[Any, Any, Any, Any]:
     rng = np.random.default_rng(0)
     return rng.normal(size=(n, d)), rng.normal(size=n), *squares(n, d)
-
-
-def solve(**options: Any) -> Any:
-    settings: dict[str, Any] = {"jac": PROBLEM.jac, "n": PROBLEM.n, "blocks": 4, "reg": L1(0.02)}
-    return minimize(PROBLEM.fun, np.zeros(PROBLEM.d), **{**settings, **options})
 
 
 @pytest.mark.parametrize(
@@ -99,30 +94,12 @@ def test_a_dict_of_torch_tensors_with_named_blocks_and_regularisers() -> None:
     assert not x0["w"].requires_grad
 
 
-def test_a_gradient_dict_is_read_by_its_keys_not_its_order() -> None:
-    x0 = {"a": np.zeros(2), "b": np.zeros(2)}
-    res = minimize(
-        lambda x: 0.5 * float(np.sum((x["a"] - 1) ** 2) + 5 * np.sum((x["b"] + 2) ** 2)),
-        x0,
-        jac=lambda x: {"b": 5 * (x["b"] + 2), "a": x["a"] - 1},
-    )
-    np.testing.assert_allclose(res.x["a"], 1, atol=1e-4)
-    np.testing.assert_allclose(res.x["b"], -2, atol=1e-4)
-    with pytest.raises(ValueError, match="jac must return the gradient structured like x0"):
-        minimize(lambda x: 0.0, x0, jac=lambda x: {"a": x["a"], "c": x["b"]})
-
-
 def test_a_matrix_block_with_a_nuclear_norm() -> None:
     rng = np.random.default_rng(0)
     target = np.outer(rng.normal(size=6), rng.normal(size=5)) + 0.1 * rng.normal(size=(6, 5))
-    res = minimize(
-        lambda x: 0.5 * np.sum((x["M"] - target) ** 2),
-        {"M": np.zeros((6, 5))},
-        jac=lambda x: {"M": x["M"] - target},
-        reg=NuclearNorm(1.0),
-    )
+    res = minimize(x0=np.zeros((6, 5)), reg=NuclearNorm(1.0), **bowl(1.0, target))
     assert res.success
-    assert np.linalg.matrix_rank(res.x["M"], tol=1e-6) == 1
+    assert np.linalg.matrix_rank(res.x, tol=1e-6) == 1
 
 
 def test_jac_true_and_args_and_block_jac() -> None:
@@ -225,11 +202,8 @@ def test_samples_count_component_gradients() -> None:
 
 
 def test_the_uniform_draw_is_uniform() -> None:
-    rng, counts, x = (
-        np.random.default_rng(0),
-        np.zeros(6),
-        Layout.of(np.zeros(1)).point(np.zeros(1)),
-    )
+    rng, counts = np.random.default_rng(0), np.zeros(6)
+    x = Layout.of(np.zeros(1)).point(np.zeros(1))
     for _ in range(5000):
         rule = Uniform(rng)
         for k in range(1, 6):

@@ -165,15 +165,12 @@ class Contradiction:
         )
 
 
-FIVE = (1 / 2, 5 / 12, 1 / 3, 1 / 4, 1 / 6)  # lengths are these powers of the rounding unit
-THREE = FIVE[1:4]
+POWERS = (1 / 2, 5 / 12, 1 / 3, 1 / 4, 1 / 6)  # of the rounding unit: lengths of differences
 
 
-def slope_along(
-    phi: Callable[[float], float], length: float, eps: float, powers: Sequence[float] = FIVE
-) -> Slope:
+def slope_along(phi: Callable[[float], float], length: float, eps: float) -> Slope:
     """φ'(0) by central differences; `length` is the scale on which φ is expected to change."""
-    slopes = [_central_slope(phi, length * eps**power, eps) for power in powers]
+    slopes = [_central_slope(phi, length * eps**power, eps) for power in POWERS]
     best = Slope(math.nan, math.inf)
     for before, slope, after in zip(slopes, slopes[1:], slopes[2:], strict=False):
         misses = [abs(slope.value - near.value) for near in (before, after)]
@@ -214,7 +211,6 @@ def contradiction_along(
     length: float,
     eps: float,
     where: str,
-    powers: Sequence[float] = THREE,
 ) -> tuple[Contradiction | None, float]:
     """How φ contradicts φ'(0) = `claimed`, if it does; and the rounding unit of its values.
 
@@ -223,12 +219,12 @@ def contradiction_along(
     with np.errstate(all="ignore"):
         if not _central_slope(phi, length * eps ** (1 / 3), eps).contradicts(claimed, size, eps):
             return None, eps  # the ordinary case, for two values
-        found = slope_along(phi, length, eps, powers)
+        found = slope_along(phi, length, eps)
         if not found.contradicts(claimed, size, eps):
             return None, eps
         unit = noise_along(phi, length, eps)
         if unit > 8 * eps:
-            found = slope_along(phi, length, unit, powers)
+            found = slope_along(phi, length, unit)
             if not found.contradicts(claimed, size, unit):
                 return None, unit
         behind, ahead = kink_along(phi, length, unit)

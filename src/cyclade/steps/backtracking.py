@@ -18,7 +18,7 @@ from cyclade._checks import (
     shown,
     whole_number,
 )
-from cyclade.certificates import FIVE, contradiction_along
+from cyclade.certificates import contradiction_along
 from cyclade.steps.base import Eta, LineSearchError, Rated
 from cyclade.steps.scaling import equilibrate
 
@@ -197,7 +197,7 @@ class Backtracking(Rated):
         wrong, unit = contradiction_along(
             lambda h: now.trial(j, xj + h * direction), claimed,
             math.sqrt(norm2(slope * direction)), 1.0 + math.sqrt(norm2(xj)), eps,
-            f"the step of block {j}", FIVE,
+            f"the step of block {j}",
         )  # fmt: skip
         if wrong is not None and not wrong.between:
             raise LineSearchError(str(wrong), "wrong_gradient", j)
