@@ -17,7 +17,7 @@ import numpy as np
 
 from cyclade._arrays import Array, all_finite, array_namespace, as_block, as_index, copier, kind
 from cyclade._checks import shown, unmasked
-from cyclade.blocks.reading import Tree, cuts, cuts_of_arrays, groups_of_arrays, take_apart
+from cyclade.blocks.reading import Tree, cuts, cuts_of_arrays, few, groups_of_arrays, take_apart
 from cyclade.files.objects import stored
 
 
@@ -114,14 +114,11 @@ class Point:
     array([ 0., 10., 20., 30.])
     """
 
-    __slots__ = ("_replaces", "_slots", "_view", "layout", "leaves", "stamp")
+    __slots__ = ("_slots", "layout", "leaves", "stamp")
 
     def __init__(self, layout: Layout, leaves: list[Array], stamp: object = None) -> None:
-        self.layout = layout
-        self.leaves = leaves
+        self.layout, self.leaves, self._slots = layout, leaves, layout.slots
         self.stamp = object() if stamp is None else stamp
-        self._slots, self._replaces = layout.slots, not all(layout.shared)
-        self._view: Any = None
 
     def get(self, j: int) -> Array:
         """Block j, as an array that later writes do not touch."""
@@ -131,8 +128,6 @@ class Point:
         """Replace block j by `u`."""
         self._slots[j].write(self.leaves, u)
         self.stamp = object()
-        if self._replaces:  # by another array than the one in view
-            self._view = None
 
     @contextmanager
     def moved(self, j: int, u: Array, move: Any = None) -> Iterator[None]:
@@ -158,11 +153,11 @@ class Point:
 
         NumPy arrays are read-only; torch has no such flag, so do not write to its tensors.
         """
-        if self._view is None:
-            layout = self.layout
-            views = zip(self.leaves, layout.shapes, strict=True)
-            self._view = layout.structured([_read_only(a.reshape(s)) for a, s in views])
-        return self._view
+        views = [a.reshape(s) for a, s in zip(self.leaves, self.layout.shapes, strict=True)]
+        if kind(views[0]) == "numpy":
+            for a in views:
+                a.flags.writeable = False
+        return self.layout.structured(views)
 
     def whole(self) -> Any:
         """A copy of x in the structure and shapes the user gave."""
@@ -172,18 +167,10 @@ class Point:
         )
 
     def __getstate__(self) -> tuple[Layout, list[Array]]:
-        return self.layout, self.leaves  # stamps mean nothing elsewhere, nor does a view
+        return self.layout, self.leaves  # stamps mean nothing elsewhere
 
     def __setstate__(self, state: tuple[Layout, list[Array]]) -> None:
         Point.__init__(self, *state)
-
-
-def _read_only(a: Array) -> Array:
-    if kind(a) == "torch":
-        return a
-    a = a.view()
-    a.flags.writeable = False
-    return a
 
 
 class Layout:
@@ -236,7 +223,7 @@ class Layout:
         self.block_shapes = [slot.shape for slot in slots]
 
     def __repr__(self) -> str:
-        return f"Layout(m={self.m}, sizes={_few(self.sizes)}, names={_few(self.names)})"
+        return f"Layout(m={self.m}, sizes={few(self.sizes)}, names={few(self.names)})"
 
     @classmethod
     def of(cls, x0: Any, blocks: Any = None) -> Layout:
@@ -309,12 +296,6 @@ class Layout:
     def shares(self) -> list[float]:
         """d^j / d: the part of a whole gradient that block j's gradient is."""
         return [size / self.d for size in self.sizes]
-
-
-def _few(entries: tuple[Any, ...]) -> str:
-    if len(entries) <= 12:
-        return repr(entries)
-    return f"({', '.join(map(repr, entries[:10]))}, …)"
 
 
 def _joined(group: list[int], leaves: list[Array], labels: list[str]) -> Any:

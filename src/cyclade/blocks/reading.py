@@ -7,7 +7,7 @@ plain numbers is an array. Partitions: sizes, indices or names, checked to be a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,10 +41,10 @@ def cuts(blocks: Any, d: int, name: str = "blocks") -> list[tuple[Any, int]]:
     if all(map(_is_integer, entries)):
         sizes = [int(size) for size in entries]
         if min(sizes) < 1:
-            raise ValueError(f"{name}: every size must be at least 1, got {_short(sizes)}")
+            raise ValueError(f"{name}: every size must be at least 1, got {few(sizes)}")
         if sum(sizes) != d:
             raise ValueError(
-                f"{name}: the sizes {_short(sizes)} add up to {sum(sizes)}, but x0 has {d}"
+                f"{name}: the sizes {few(sizes)} add up to {sum(sizes)}, but x0 has {d}"
             )
         return _contiguous(sizes)
     return _indexed(entries, d, name)
@@ -58,8 +58,11 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, Iterable) and getattr(value, "ndim", 1) > 0  # no array of shape ()
 
 
-def _short(sizes: list[int]) -> str:
-    return str(sizes) if len(sizes) <= 12 else f"[{', '.join(map(str, sizes[:10]))}, …]"
+def few(entries: Sequence[Any]) -> str:
+    """Entries as a message shows them."""
+    if len(entries) <= 12:
+        return repr(entries)
+    return f"{repr(entries[:10])[:-1]}, …{repr(entries)[-1]}"
 
 
 def _contiguous(sizes: list[int]) -> list[tuple[Any, int]]:
