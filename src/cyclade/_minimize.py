@@ -340,11 +340,6 @@ def _begun(
     return carried
 
 
-def _whole(count: float) -> float:
-    """A count to which shares of blocks add up, without the rounding of their sum."""
-    return float(round(count)) if abs(count - round(count)) <= 1e-9 * count else count
-
-
 def _result(runner: Runner, problem: arguments.Objective) -> Result:
     """Run to the end, and say what came of it."""
     setup, carried, ending = runner.setup, runner.carried, runner.run()
@@ -355,6 +350,9 @@ def _result(runner: Runner, problem: arguments.Objective) -> Result:
         cycle = rule.k if ending.x is rule.x else carried.state.k
         best.see(Seen(cycle, ending.x, math.nan, at_end.fun))
     assert best.x is not None
+    counted = ("method", "values", "hvps", "nfev", "njev", "prox_calls", "seconds")
+    told: dict[str, Any] = {name: getattr(carried, name) for name in counted}
+    told |= {name: getattr(ending, name) for name in ("success", "status", "message")}
     return Result(
         x=ending.x.whole(),
         fun=at_end.fun,
@@ -364,20 +362,11 @@ def _result(runner: Runner, problem: arguments.Objective) -> Result:
         distance_kind=arguments.distance_kind(
             setup.reg, problem.source, setup.sampler, setup.evaluation_sample
         ),
-        success=ending.success,
-        status=ending.status,
-        message=ending.message,
-        method=carried.method,
         cycles=carried.state.k,
-        samples=_whole(carried.gradients),
-        values=carried.values,
-        hvps=carried.hvps,
-        nfev=carried.nfev,
-        njev=carried.njev,
-        prox_calls=carried.prox_calls,
-        seconds=carried.seconds,
+        samples=round(carried.gradients, 6),  # shares of blocks add up to rounding
         best=Iterate(best.x.whole(), best.fun, best.k),
         Lambda=[setup.steps.metric(j) for j in range(problem.x.layout.m)],
         history=dict(carried.history),
         state=carried if ending.resumable else None,
+        **told,
     )
