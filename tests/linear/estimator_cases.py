@@ -77,6 +77,14 @@ def dense(X: Any) -> np.ndarray:
     return X if isinstance(X, np.ndarray) else X.toarray()
 
 
+def same_predictions(a: Any, b: Any, rtol: float = 1e-7) -> None:
+    """Labels are equal, numbers are close."""
+    if np.asarray(a).dtype.kind == "f":
+        np.testing.assert_allclose(a, b, rtol=rtol)
+    else:
+        np.testing.assert_array_equal(a, b)
+
+
 def pieces(model: Any, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> list[Any]:
     """(loss, penalty, target, weights, coefficients, intercept, offset) of each separate fit."""
     given = model._data(X, y, sample_weight, offset)

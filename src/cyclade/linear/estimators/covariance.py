@@ -183,9 +183,7 @@ class GraphicalLasso(Declared, EmpiricalCovariance):  # type: ignore[misc]
     array([[0, 1]])
     """
 
-    alpha: Annotated[float, "λ of the entries off the diagonal."] = field(
-        default=0.1, kw_only=False
-    )
+    alpha: Annotated[float, "λ off the diagonal."] = field(default=0.1, kw_only=False)
     assume_centered: Annotated[bool, "Whether the means of columns are zero."] = False
     tol: Annotated[float, "The duality gap to reach, per variable."] = 1e-6
     max_iter: Annotated[int, "Largest number of Newton steps."] = 1_000

@@ -67,12 +67,8 @@ class FittedModel(Declared):
         "How far from optimal the solution is, measured on all columns; of several separate fits, "
         "the worst.",
     ] = field(init=False)
-    objective_: Annotated[float, "F at the solution; of several separate fits, the sum."] = field(
-        init=False
-    )
-    n_iter_: Annotated[int, "Passes of the solver; of several separate fits, the most."] = field(
-        init=False
-    )
+    objective_: Annotated[float, "F; of several separate fits, the sum."] = field(init=False)
+    n_iter_: Annotated[int, "Passes; of several separate fits, the most."] = field(init=False)
     fit_time_: Annotated[float, "Seconds that `fit` took."] = field(init=False)
     n_features_in_: Annotated[int, "Columns of X."] = field(init=False)
     feature_names_in_: Annotated[

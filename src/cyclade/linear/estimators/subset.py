@@ -183,9 +183,7 @@ class BestSubset(Regressor):
     max_iter: Any = field(init=False, default=1)
 
     size_: Annotated[int, "The number of coefficients that are not zero."] = field(init=False)
-    supports_: Annotated[list[Array], "list", "The support of every size, from 0 on."] = field(
-        init=False
-    )
+    supports_: Annotated[list[Array], "list", "The support of every size."] = field(init=False)
     objective_path_: Annotated[Array, "array", "F of every size."] = field(init=False)
     criterion_path_: Annotated[Array, "array", "The criterion of every size."] = field(init=False)
 
