@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.base import clone
 
 from cyclade import linear
 from cyclade.linear import (
@@ -27,6 +28,7 @@ from cyclade.linear.statistics.intervals import nodewise
 sm = pytest.importorskip("statsmodels.api")
 LINKS = sm.families.links
 LOG = {"link": LINKS.Log()}
+TIGHT = {"tol": 1e-14, "maxiter": 300}
 # A model without a penalty, the same family of statsmodels, and how targets are drawn from means.
 FAMILIES: dict[str, tuple[Any, Any, Any]] = {
     "gaussian": (linear.Lasso(0.0), sm.families.Gaussian(), lambda r, m: r.normal(m)),
@@ -47,6 +49,11 @@ FAMILIES: dict[str, tuple[Any, Any, Any]] = {
         sm.families.InverseGaussian(**LOG),
         lambda r, m: r.wald(m, 4.0),
     ),
+    "shares": (
+        linear.GeneralizedLinear("binomial", alpha=0.0),
+        sm.families.Binomial(),
+        lambda r, m: r.binomial(8, m / (1 + m)) / 8,
+    ),
     "logit": (linear.SparseLogisticRegression(0.0), sm.families.Binomial(), None),
     "probit": (
         linear.GeneralizedLinearClassifier("probit", alpha=0.0),
@@ -61,26 +68,35 @@ FAMILIES: dict[str, tuple[Any, Any, Any]] = {
 }
 
 
-def draw(name: str, n: int = 250, seed: int = 0) -> tuple[Any, np.ndarray, np.ndarray, Any]:
+def draw(
+    name: str, n: int = 250, seed: int = 0, s: Any = None, b: Any = None
+) -> tuple[Any, np.ndarray, np.ndarray, Any]:
     """The fitted model, its rows, and the results of statsmodels."""
     model, family, target = FAMILIES[name]
+    model = clone(model).set_params(tol=1e-12)
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 4)) + 0.5
     z = 0.5 * X[:, 0] - 0.4 * X[:, 1] + 0.2
     mean = z if name == "gaussian" else np.exp(z)
     y = (z + rng.logistic(size=n) > 0) if target is None else target(rng, mean)
     y = y.astype(float)
-    found = sm.GLM(y, sm.add_constant(X), family).fit(tol=1e-14, maxiter=300)
-    return linear.GeneralizedLinear.fit(model, X, y), X, y, found
+    found = sm.GLM(y, sm.add_constant(X), family, freq_weights=s, offset=b).fit(**TIGHT)
+    return model.fit(X, y, s, offset=b), X, y, found
 
 
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_the_classical_table_is_that_of_statsmodels(name):
-    model, X, y, peer = draw(name)
-    if name == "gaussian":
-        peer = sm.OLS(y, sm.add_constant(X)).fit()
-    ours = inference(model, X, y)
+def test_fits_and_the_classical_table_are_those_of_statsmodels(name, weighted):
+    rng = np.random.default_rng(1)
+    s = rng.integers(1, 4, 250).astype(float) if weighted else None
+    b = 0.2 * rng.standard_normal(250) if weighted else None
+    model, X, y, peer = draw(name, s=s, b=b)
+    if name == "gaussian":  # by the t distribution
+        rows, D = np.repeat(np.arange(250), 1 if s is None else s.astype(int)), sm.add_constant(X)
+        peer = sm.OLS((y if b is None else y - b)[rows], D[rows]).fit()
+    ours = inference(model, X, y, s, offset=b)
     assert ours.method == "classical"
+    np.testing.assert_allclose(np.ravel(model.coef_), peer.params[1:], atol=1e-6)
     np.testing.assert_allclose(ours.estimate, peer.params[1:], atol=1e-8)
     np.testing.assert_allclose(ours.std_error, peer.bse[1:], rtol=1e-8)
     np.testing.assert_allclose(ours.p_value, peer.pvalues[1:], atol=1e-8)
