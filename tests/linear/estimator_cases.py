@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import clone
 
 from cyclade import linear
@@ -83,6 +84,20 @@ def same_predictions(a: Any, b: Any, rtol: float = 1e-7) -> None:
         np.testing.assert_allclose(a, b, rtol=rtol)
     else:
         np.testing.assert_array_equal(a, b)
+
+
+def weighs_and_reads(model: Any, X: Any, y: Any, atol: float) -> Any:
+    """A weight of 2 is the row twice, and sparse columns are dense ones: both of the former."""
+    X, times = X * (abs(X) > 0.5), 1 + np.arange(len(X)) % 3
+    offset = 0.5 * X[:, 2]
+    once = clone(model).fit(X, y, times, offset=offset)
+    rows = np.repeat(np.arange(len(X)), times)
+    others = [clone(model).fit(X[rows], y[rows], offset=offset[rows])]
+    for form in (sparse.csr_array, sparse.csc_array, np.asfortranarray):
+        others.append(clone(model).fit(form(X), y, times, offset=offset))
+    for other in others:
+        np.testing.assert_allclose(other.coef_, once.coef_, atol=atol)
+    return others[0], once
 
 
 def pieces(model: Any, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> list[Any]:

@@ -6,9 +6,9 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from estimator_cases import weighs_and_reads
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 
 from cyclade.linear import BestSubset, BestSubsetCV, select
 from cyclade.linear.estimators.subset import Support
@@ -77,17 +77,7 @@ def test_updates_are_least_squares_anew():
 
 @pytest.mark.parametrize("intercept", [True, False])
 def test_weights_are_repetitions_and_sparse_is_dense(intercept):
-    X, y = draw()
-    X, times = X * (abs(X) > 0.5), 1 + np.arange(60) % 3
-    offset, options = 0.5 * X[:, 6], {"fit_intercept": intercept}
-    once = BestSubset(3, **options).fit(X, y, times, offset=offset)
-    again = BestSubset(3, **options).fit(
-        np.repeat(X, times, axis=0), np.repeat(y, times), offset=np.repeat(offset, times)
-    )
-    np.testing.assert_allclose(once.coef_, again.coef_, atol=1e-10)
-    for form in (sparse.csr_array, sparse.csc_array, np.asfortranarray):
-        other = BestSubset(3, **options).fit(form(X), y, times, offset=offset)
-        np.testing.assert_allclose(once.coef_, other.coef_, atol=1e-9)
+    weighs_and_reads(BestSubset(3, fit_intercept=intercept), *draw(), atol=1e-10)
 
 
 @pytest.mark.parametrize("criterion", ["aic", "bic", "ebic"])

@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import sparse
+from estimator_cases import weighs_and_reads
 
 from cyclade.linear import CoxRegression, CoxRegressionCV, concordance, penalties, survival
 from cyclade.linear.cox import Cox
-
-TIES = ("breslow", "efron")
 
 
 def draw(n: int = 120, p: int = 5, seed: int = 0) -> tuple[np.ndarray, dict[str, Any]]:
@@ -41,7 +39,7 @@ def literal(y: np.ndarray, w: np.ndarray, z: np.ndarray, ties: str) -> float:
     return F / float(w.sum())
 
 
-@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("ties", ["breslow", "efron"])
 @pytest.mark.parametrize("more", [(), ("entry",), ("strata",), ("entry", "strata")])
 def test_the_loss_is_the_partial_likelihood(ties: str, more: tuple[str, ...]) -> None:
     X, given = draw()
@@ -67,32 +65,12 @@ def test_large_predictions_do_not_overflow() -> None:
     assert np.isfinite(Cox(y, np.ones(3)).gradient(np.arange(3.0), -z)).all()
 
 
-@pytest.mark.parametrize("ties", TIES)
-def test_fits_are_those_of_statsmodels(ties: str) -> None:
-    PHReg = pytest.importorskip("statsmodels.duration.hazard_regression").PHReg
+def test_weights_are_repetitions_under_breslow_and_sparse_is_dense() -> None:
     X, given = draw()
-    peer = PHReg(given["time"], X, status=given["event"], strata=given["strata"],
-                 entry=given["entry"], ties=ties).fit()  # fmt: skip
-    model = CoxRegression(0.0, ties=ties, tol=1e-10).fit(X, survival(**given))
-    np.testing.assert_allclose(model.coef_, peer.params, rtol=1e-7)
-
-
-def test_weights_are_repetitions_under_breslow() -> None:
-    X, given = draw()
-    y, times = survival(**given), 1 + np.arange(120) % 3
-    once = CoxRegression(0.02, tol=1e-10).fit(X, y, sample_weight=times)
-    again = CoxRegression(0.02, tol=1e-10).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
-    np.testing.assert_allclose(once.coef_, again.coef_, atol=1e-8)
-    for mine, theirs in zip(once.baseline_, again.baseline_, strict=True):
+    model = CoxRegression(0.02, tol=1e-10)
+    pair = weighs_and_reads(model, X, survival(**given), atol=1e-8)
+    for mine, theirs in zip(*(fit.baseline_ for fit in pair), strict=True):
         np.testing.assert_allclose(mine[1], theirs[1], rtol=1e-6)
-
-
-@pytest.mark.parametrize("form", [sparse.csc_array, sparse.csr_array, np.asfortranarray])
-def test_every_form_of_X_gives_the_same_model(form: Any) -> None:
-    X, given = draw()
-    y = survival(**given)
-    dense, other = CoxRegression(0.02).fit(X, y), CoxRegression(0.02).fit(form(X), y)
-    np.testing.assert_allclose(dense.coef_, other.coef_, atol=1e-6)
 
 
 GROUPS = [[0, 1], [2, 3, 4]]

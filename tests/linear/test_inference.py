@@ -160,10 +160,14 @@ def test_cox_models_have_the_table_and_residuals_of_statsmodels(ties):
     X = rng.standard_normal((200, 3))
     time = np.ceil(8 * rng.exponential(np.exp(-X[:, 0]))) / 8
     event, strata = rng.random(200) < 0.7, np.arange(200) % 2
+    entry = np.where(rng.random(200) < 0.5, 0.9 * time * rng.random(200), 0.0)
     y = linear.survival(time, event, strata=strata)
-    model = linear.CoxRegression(0.0, ties=ties, tol=1e-10).fit(X, y)
+    model = linear.CoxRegression(0.0, ties=ties, tol=1e-10)
+    late = linear.survival(time, event, strata=strata, entry=entry)
+    peer = sm.PHReg(time, X, event, ties=ties, strata=strata, entry=entry).fit()
+    np.testing.assert_allclose(model.fit(X, late).coef_, peer.params, rtol=1e-7)
     peer = sm.PHReg(time, X, event, ties=ties, strata=strata).fit()
-    found = inference(model, X, y)
+    found = inference(model.fit(X, y), X, y)
     np.testing.assert_allclose(found.std_error, peer.bse, rtol=1e-8)
     np.testing.assert_allclose(found.p_value, peer.pvalues, atol=1e-8)
     if ties == "breslow":

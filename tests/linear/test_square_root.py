@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from estimator_cases import weighs_and_reads
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from cyclade.linear import Lasso, SqrtLasso, SqrtLassoCV
@@ -65,17 +65,7 @@ def test_its_alpha_does_not_depend_on_the_errors():
 
 
 def test_weights_are_repetitions_and_sparse_is_dense():
-    X, y = draw()
-    X, times = X * (abs(X) > 0.5), 1 + np.arange(80) % 3
-    offset = 0.5 * X[:, 2]
-    once = SqrtLasso(0.2).fit(X, y, times, offset=offset)
-    again = SqrtLasso(0.2).fit(
-        np.repeat(X, times, axis=0), np.repeat(y, times), offset=np.repeat(offset, times)
-    )
-    np.testing.assert_allclose(once.coef_, again.coef_, atol=1e-6)
-    for form in (sparse.csr_array, sparse.csc_array, np.asfortranarray):
-        other = SqrtLasso(0.2).fit(form(X), y, times, offset=offset)
-        np.testing.assert_allclose(once.coef_, other.coef_, atol=1e-6)
+    weighs_and_reads(SqrtLasso(0.2), *draw(), atol=1e-6)
 
 
 def test_paths_are_fits_and_start_at_zero():
