@@ -1,4 +1,4 @@
-"""Cox models against the partial likelihood written out, statsmodels, and their own rules."""
+"""Cox models against the partial likelihood written out and their own rules."""
 
 from __future__ import annotations
 
