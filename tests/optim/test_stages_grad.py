@@ -13,6 +13,7 @@ from test_stages_cut import CASES as CUT
 from test_stages_cut import images, onward, rows, run, words_and_targets
 from torch import Tensor, nn
 
+from cyclade.optim._trees import pytree
 from cyclade.optim.stages import Inputs, Replay, cut
 from cyclade.optim.stages.verifying import verify
 
@@ -47,16 +48,11 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Callable[[], Inputs]]] = {
 
 
 def double(inputs: Inputs) -> Inputs:
-    def convert(value: object) -> object:
-        if isinstance(value, Tensor) and value.is_floating_point():
-            return value.double()
-        if isinstance(value, dict):
-            return {k: convert(v) for k, v in value.items()}
-        return value
+    def convert(value: Any) -> Any:
+        floats = isinstance(value, Tensor) and value.is_floating_point()
+        return value.double() if floats else value
 
-    return Inputs(
-        tuple(convert(v) for v in inputs.args), {k: convert(v) for k, v in inputs.kwargs.items()}
-    )
+    return Inputs(*pytree.tree_map(convert, (inputs.args, inputs.kwargs)))
 
 
 def scalar(output: object) -> Tensor:

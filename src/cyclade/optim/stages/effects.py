@@ -126,7 +126,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 _INPLACE_OPERATORS = _words(
-    "iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor setitem"
+    "iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor ilshift irshift setitem set"
 )
 _ARITHMETIC = _words("add sub mul div truediv iadd isub imul itruediv add_ sub_ mul_ div_")
 _VIEWS = _words(
@@ -179,8 +179,9 @@ def _first(node: fx.Node) -> Any:
     return node.args[0] if node.args else next(iter(node.kwargs.values()), None)
 
 
-def _ends_in_place(name: str) -> bool:
-    return name.endswith("_") and not name.endswith("__")
+def in_place(name: str) -> bool:
+    """Whether a method of this name writes to its object."""
+    return name[2:-2] in _INPLACE_OPERATORS if name.startswith("__") else name.endswith("_")
 
 
 def written(node: fx.Node, modules: dict[str, nn.Module]) -> list[fx.Node]:
@@ -190,14 +191,14 @@ def written(node: fx.Node, modules: dict[str, nn.Module]) -> list[fx.Node]:
     if node.op == "call_module":
         found = [first] if getattr(modules[str(node.target)], "inplace", False) else []
     elif node.op == "call_method":
-        found = [first] if name == "__setitem__" or _ends_in_place(name) else []
+        found = [first] if in_place(name) else []
     elif node.op == "call_function":
         arguments = _arguments(node)
         if isinstance(node.target, OpOverload):
             for argument in node.target._schema.arguments:
                 if argument.alias_info is not None and argument.alias_info.is_write:
                     found.append(arguments.get(argument.name))
-        elif _ends_in_place(name) or (
+        elif in_place(name) or (
             name in _INPLACE_OPERATORS and node.target.__module__ == "_operator"
         ):
             found.append(first)

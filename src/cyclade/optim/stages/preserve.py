@@ -72,7 +72,7 @@ class Watch(TorchFunctionMode):
         hooks = _TOP(False)
         if hooks is not None and hooks is not self._saving and not _of_torch(hooks):
             self.seen["saved_tensors_hooks"] = 1
-        if _writes(name) or (kwargs and "out" in kwargs):
+        if effects.in_place(name) or (kwargs and "out" in kwargs):
             self._keep((args[:1], (kwargs or {}).get("out")))
         return func(*args, **(kwargs or {}))
 
@@ -102,13 +102,6 @@ def _storage(tensor: Tensor) -> int:
         return tensor.untyped_storage().data_ptr()
     except RuntimeError:  # fake tensors and the like have none
         return -1
-
-
-def _writes(name: str) -> bool:
-    """Whether a function of this name writes to its first argument."""
-    if name.startswith("__i") or name in ("__setitem__", "__set__"):
-        return name not in ("__int__", "__index__", "__invert__")
-    return name.endswith("_") and not name.endswith("__")
 
 
 def _of_torch(hooks: Any) -> bool:
