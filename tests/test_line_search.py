@@ -16,28 +16,15 @@ from suite import CASES, Case
 BLAME = "the gradient"
 
 
-def lasso(seed: int, dtype: torch.dtype) -> tuple[Any, Any]:
-    generator = torch.Generator().manual_seed(seed)
-    A = torch.randn((60, 20), generator=generator, dtype=dtype)
-    y = torch.randn(60, generator=generator, dtype=dtype) * 3
-    return A, y
-
-
-LOSSES: dict[str, Any] = {
-    "squares": lambda r: 0.5 * (r**2).mean(),
-    "Huber": lambda r: torch.nn.functional.huber_loss(r, torch.zeros_like(r)),
-    "plus a constant": lambda r: (r**2).sum() + 1e4,
-}
-
-
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("constant", [0.0, 1e4])
 @pytest.mark.parametrize("seed", range(4))
-def test_float32_gradients_of_torch_are_not_blamed(seed: int, loss: str) -> None:
+def test_float32_gradients_of_torch_are_not_blamed(seed: int, constant: float) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    A, y = torch.randn((60, 20), generator=generator), 3 * torch.randn(60, generator=generator)
+
     def solve(dtype: torch.dtype, **options: Any) -> Any:
-        A, y = (a.to(dtype) for a in lasso(seed, torch.float32))
-        settings: dict[str, Any] = {"blocks": 2, "reg": L1(0.02)}
-        x0 = torch.zeros(20, dtype=dtype)
-        return minimize(lambda x: LOSSES[loss](A @ x - y), x0, **settings, **options)
+        fun = lambda x: ((A.to(dtype) @ x - y.to(dtype)) ** 2).sum() + constant  # noqa: E731
+        return minimize(fun, torch.zeros(20, dtype=dtype), blocks=2, reg=L1(0.02), **options)
 
     exact = solve(torch.float64, tol=1e-4)
     for tol in (1e-5, 0.0):
@@ -68,26 +55,14 @@ def test_right_gradients_are_never_blamed(case: Case) -> None:
         assert BLAME not in res.message, res.message
 
 
-def wrong(how: str, jac: Any) -> Any:
+def wrong(how: Any, jac: Any) -> Any:
     if how == "sign":
         return lambda x: -jac(x)
-    if how == "twice":
-        return lambda x: 2 * jac(x)
+    if isinstance(how, float):
+        return lambda x: how * jac(x)
     if how == "one block":
         return lambda x: jac(x) * np.where(np.arange(12) // 4 == 1, -0.5, 1.0)
     return lambda x: jac(x).reshape(3, 4).T.reshape(-1)  # transposed
-
-
-@pytest.mark.parametrize("scale", [0.5, 0.8, 1.2, 1.5, 1.9])
-@pytest.mark.parametrize("blocks", [None, 3])
-def test_a_gradient_of_the_wrong_length_is_caught(scale: float, blocks: int | None) -> None:
-    """Steps of a line search may pass with it: then the end of the run tells."""
-    fun, jac = squares(40, 12, 3, weight=1.0)
-    res = minimize(
-        fun, np.zeros(12), jac=lambda x: scale * jac(x), blocks=blocks, reg=L1(1.0), max_cycles=200
-    )
-    assert not res.success
-    assert "Check that jac is the gradient of fun" in res.message, res.message
 
 
 def smooth(loss: str, seed: int) -> tuple[Any, Any, float]:
@@ -116,10 +91,10 @@ def test_one_block_one_percent_off_is_caught(
     assert res.success or "Check that jac is the gradient of fun" in res.message
 
 
-@pytest.mark.parametrize("how", ["sign", "twice", "one block", "transposed"])
+@pytest.mark.parametrize("how", [0.5, 0.8, 1.2, 2.0, "sign", "one block", "transposed"])
 @pytest.mark.parametrize("start", ["zeros", "far", "near the minimum"])
 @pytest.mark.parametrize("options", [{}, {"blocks": 3}, {"blocks": 3, "L": 60.0}], ids=str)
-def test_a_wrong_gradient_is_caught(how: str, start: str, options: dict[str, Any]) -> None:
+def test_a_wrong_gradient_is_caught(how: Any, start: str, options: dict[str, Any]) -> None:
     fun, jac = squares(40, 12, 3, weight=1.0)
     least = minimize(fun, np.zeros(12), jac=jac, tol=1e-9).x
     x0 = {"zeros": np.zeros(12), "far": np.full(12, 50.0), "near the minimum": least + 1e-3}[start]

@@ -14,63 +14,38 @@ from cyclade.sampling import ALL
 from cyclade.steps import Searched
 from cyclade.steps.scaling import PROBES, ROUNDS
 from cyclade.steps.searched import SLACK, eta_of, rate_and_large, small_batch
+from suite import labels, linear, logistic, logistic_slope, poisson
 
 SAMPLING = ["VRO-CCD", "VR-CCD", "PAGE", "SCCD", "SGD"]
 
 
-class Logistic:
-    """The mean of n logistic terms, and a start far from its optimum."""
-
-    def __init__(self, n: int = 400, p: int = 8) -> None:
-        rng = np.random.default_rng(0)
-        self.A = rng.normal(size=(n, p)) * np.geomspace(0.3, 3.0, p)
-        self.y = np.where(self.A @ rng.normal(size=p) + rng.logistic(size=n) > 0, 1.0, -1.0)
-        self.n = n
-
-    def fun(self, x: np.ndarray, idx: Any = None) -> float:
-        A, y = (self.A, self.y) if idx is None else (self.A[idx], self.y[idx])
-        return float(np.logaddexp(0.0, -y * (A @ x)).mean())
-
-    def jac(self, x: np.ndarray, idx: Any = None) -> np.ndarray:
-        A, y = (self.A, self.y) if idx is None else (self.A[idx], self.y[idx])
-        return A.T @ (-y / (1.0 + np.exp(y * (A @ x)))) / len(y)
+A = np.random.default_rng(0).normal(size=(400, 8)) * np.geomspace(0.3, 3.0, 8)
+F = linear("", A, labels(A, 1), logistic, logistic_slope, reg=L1(0.01))
 
 
 @pytest.mark.parametrize("method", SAMPLING)
 def test_they_find_the_way_without_constants(method: str) -> None:
-    f, reg = Logistic(), L1(0.01)
-    best = minimize(f.fun, np.zeros(8), jac=f.jac, reg=reg, blocks=4, tol=1e-9).fun
+    best, start = minimize(F.fun, F.x0, **F.options(), tol=1e-9).fun, F.fun(F.x0)
     found = minimize(
-        f.fun, np.zeros(8), jac=f.jac, n=f.n, reg=reg, blocks=4, method=method, L="search",
-        tol=None, max_cycles=None, max_samples=60 * f.n,
+        F.fun, F.x0, **F.options(), n=F.n, method=method, L="search", tol=None, max_cycles=None,
+        max_samples=60 * F.n,
     )  # fmt: skip
-    start = f.fun(np.zeros(8))
     assert found.fun - best < (0.02 if method in ("SCCD", "SGD") else 1e-3) * (start - best)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_far_counts_neither_explode_nor_stand_still(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    A = rng.normal(size=(500, 5))
-    y = rng.poisson(np.exp(A @ np.array([0.5, -0.3, 0.0, 0.2, 0.0])))
-
-    def fun(x: np.ndarray, idx: Any = slice(None)) -> float:
-        return float((np.exp(A[idx] @ x) - y[idx] * (A[idx] @ x)).mean())
-
-    def jac(x: np.ndarray, idx: Any = slice(None)) -> np.ndarray:
-        return A[idx].T @ (np.exp(A[idx] @ x) - y[idx]) / len(A[idx])
-
-    x0 = np.full(5, 2.0)
-    best = minimize(fun, np.zeros(5), jac=jac, blocks=5, tol=1e-8).fun
+    f = poisson("", 2.0, blocks=5)
+    best = minimize(f.fun, np.zeros(5), **f.options(), tol=1e-8).fun
     found = minimize(
-        fun, x0, jac=jac, n=500, blocks=5, L="search", seed=seed, tol=None, max_cycles=None,
-        max_samples=60 * 500,
+        f.fun, f.x0, **f.options(), n=f.n, L="search", seed=seed, tol=None, max_cycles=None,
+        max_samples=60 * f.n,
     )  # fmt: skip
-    assert found.fun - best < 1e-2 * (fun(x0) - best)
+    assert found.fun - best < 1e-2 * (f.fun(f.x0) - best)
 
 
 def test_a_step_is_taken_where_the_sample_curves_no_more() -> None:
-    f, steps, seen = Logistic(), Searched(2, 0.7), []
+    seen = []
 
     class Watched(Searched):
         def at(self, j: int, now: Any, gj: Any, reg: Any) -> Any:
@@ -81,7 +56,7 @@ def test_a_step_is_taken_where_the_sample_curves_no_more() -> None:
             return direction, t
 
     steps = Watched(2, 0.7)
-    minimize(f.fun, np.zeros(8), jac=f.jac, n=f.n, blocks=2, L=steps, tol=None, max_cycles=40)
+    minimize(F.fun, F.x0, jac=F.jac, n=F.n, blocks=2, L=steps, tol=None, max_cycles=40)
     assert len(seen) == 80
     assert all(bend <= SLACK * beta * (1 + 1e-9) for bend, beta in seen)
     assert min(beta for _, beta in seen) < 0.8 * max(beta for _, beta in seen)  # it came down
