@@ -47,37 +47,20 @@ def with_a_bug(owner: Any, name: str, line: str, wrong: str) -> Any:
 
 
 UPDATE = "gj = g.get(j) + (gj - lag.grad(j))"
+PATHS, EXACT = watched.check_trajectories, watched.check_exact_when_full
+DESCENT, THEOREM = watched.check_descent, watched.check_theorem_1
+RECURSION = watched.check_variance_recursion
 CYCLES: dict[str, tuple[str, str, list[Check]]] = {
-    "g grows in place of following": (
-        UPDATE,
-        "gj = g.get(j) + 0.5 * gj",
-        [
-            watched.check_trajectories,
-            watched.check_exact_when_full,
-            watched.check_variance_recursion,
-        ],
-    ),
-    "g stays what the last refresh made it": (
-        UPDATE,
-        "gj = g.get(j)",
-        [watched.check_trajectories, watched.check_exact_when_full],
-    ),
+    "g grows, not follows": (UPDATE, "gj = g.get(j) + 0.5 * gj", [PATHS, EXACT, RECURSION]),
+    "g stays what the last refresh made it": (UPDATE, "gj = g.get(j)", [PATHS, EXACT]),
     "gradients of the start of the cycle": (  # Jacobi in place of Gauss–Seidel
         "for j in turns:  # line 4; `now` is at x_{k−1,j} (line 5)\n        gj = now.grad(j)",
         "turns = list(turns)\n    start = {j: now.grad(j) for j in turns}\n"
         "    for j in turns:\n        gj = start[j]",
-        [watched.check_trajectories, watched.check_descent, watched.check_exact_when_full],
+        [PATHS, DESCENT, EXACT],
     ),
-    "no variance reduction": (
-        UPDATE,
-        "pass",
-        [watched.check_trajectories, watched.check_variance_recursion],
-    ),
-    "half the step for the prox": (
-        "xj - t * dj",
-        "xj - 2.2 * t * dj",
-        [watched.check_trajectories, watched.check_descent, watched.check_theorem_1],
-    ),
+    "no variance reduction": (UPDATE, "pass", [PATHS, RECURSION]),
+    "half the step for the prox": ("xj - t * dj", "xj - 2.2 * t * dj", [PATHS, DESCENT, THEOREM]),
 }
 
 
@@ -132,7 +115,7 @@ class NeverMoves(Lag):
 
 
 @pytest.mark.parametrize("lag", [OneCycleBehind, NeverMoves])
-@pytest.mark.parametrize("check", [watched.check_trajectories, watched.check_exact_when_full])
+@pytest.mark.parametrize("check", [PATHS, EXACT])
 def test_a_broken_lag_is_caught(lag: Any, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core, "Lag", lag)
     with pytest.raises(AssertionError):
