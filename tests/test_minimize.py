@@ -298,12 +298,9 @@ def test_an_idle_block_does_not_spoil_the_line_search() -> None:
         blocks=[N, 1], max_cycles=20000,
     )  # fmt: skip
     assert chain.success, chain.message
-    unseen = minimize(
-        lambda x: float(np.sum((x["u"] - 1) ** 2)), {"u": np.zeros(2), "v": np.ones(2)},
-        jac=lambda x: {"u": 2 * (x["u"] - 1), "v": 0 * x["v"]}, tol=None, max_cycles=4000,
-    )  # fmt: skip
-    np.testing.assert_allclose(unseen.x["u"], 1, atol=1e-9)
-    np.testing.assert_array_equal(unseen.x["v"], 1)
+    problem = bowl(np.array([2.0, 2.0, 0.0, 0.0]), 1.0)
+    unseen = minimize(x0=np.array([0.0, 0, 3, 3]), blocks=2, tol=None, max_cycles=4000, **problem)
+    np.testing.assert_allclose(unseen.x, [1.0, 1.0, 3.0, 3.0], atol=1e-9)
 
 
 def test_the_line_search_stays_where_f_is_finite() -> None:
@@ -404,27 +401,15 @@ def test_diagonal_steps_solve_a_badly_scaled_problem_faster() -> None:
     assert not minimize(L=1e4, **options).success
 
 
-def test_page_and_sgd_keep_every_blocks_own_regulariser_and_metric() -> None:
-    x0 = {"a": np.ones(2), "b": np.ones((2, 2))}
-    data = np.random.default_rng(0).normal(size=(8, 2))
-
-    def jac(x: Any, idx: Any) -> Any:
-        return {"a": x["a"] - data[idx].mean(0), "b": 9 * (x["b"] + 1)}
-
-    def fun(x: Any, idx: Any) -> float:
-        spread = 0.5 * np.mean(np.sum((x["a"] - data[idx]) ** 2, axis=1))
-        return float(spread + 4.5 * np.sum((x["b"] + 1) ** 2))
-
+@pytest.mark.parametrize("method", ["PAGE", "SGD"])
+def test_page_and_sgd_keep_every_blocks_own_regulariser_and_metric(method: str) -> None:
+    problem = bowl(np.array([1.0, 1.0, 9.0, 9.0]), np.array([0.5, -0.05, -1.0, -1.0]))
     res = minimize(
-        fun, x0, jac=jac, n=8, method="PAGE", reg={"a": L1(0.1), "b": NonNegative()},
-        L={"a": 1.0, "b": 9.0},
+        x0=np.ones(4), n=8, method=method, blocks=2, reg=[L1(0.1), NonNegative()],
+        L={"0": 1.0, "1": 9.0}, **problem,
     )  # fmt: skip
     assert res.success
-    mean = data.mean(0)
-    np.testing.assert_allclose(
-        res.x["a"], np.sign(mean) * np.maximum(abs(mean) - 0.1, 0), atol=1e-4
-    )
-    np.testing.assert_array_equal(res.x["b"], 0)
+    np.testing.assert_allclose(res.x, [0.4, 0.0, 0.0, 0.0], atol=1e-4)
 
 
 def test_ctrl_c_while_steps_are_estimated_returns_x0() -> None:
