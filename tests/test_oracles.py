@@ -390,11 +390,6 @@ def test_what_is_wrong_with_a_users_sweep_is_named(methods: Any, error: str) -> 
             ask(layout.point(X0), ALL)
 
 
-def test_a_users_oracle_needs_sweep() -> None:
-    with pytest.raises(TypeError, match=r"has no sweep\(x, sample\)"):
-        UserOracle(3, Layout.of(X0, BLOCKS))
-
-
 # ------------------------------------------------------------------------------- counting
 
 

@@ -25,7 +25,7 @@ from cyclade.run.exact_blocks import BlockMinimiser, WithoutGradient
 from cyclade.run.extrapolation import DEPTH, Anderson
 from cyclade.run.result import Iterate, Report, Result
 from cyclade.run.runner import Carried, Runner, Setup
-from cyclade.run.stopping import Bar, Best, Rule, Seen, Stop, as_rule
+from cyclade.run.stopping import Bar, Best, Ended, Rule, Seen, Stop, as_rule
 from cyclade.sampling.orders import Order, OrderName, as_order
 from cyclade.sampling.samplers import ALL, Sample, Sampler
 from cyclade.steps import Eta, Fixed, Rated, Steps
@@ -306,7 +306,8 @@ def _estimate(
         if max_seconds is not None:
             (spent,) = setup.problem.alike([time.perf_counter() - begun])
             if spent >= max_seconds:
-                raise TimeoutError(f"max_seconds = {max_seconds:g} reached")
+                words = f"max_seconds = {max_seconds:g} reached {where}. Give L to begin at once"
+                raise Ended("max_seconds", x, False, words, resumable=False)
 
     try:
         with bar:
@@ -317,10 +318,10 @@ def _estimate(
                 steps.prepare(setup.oracle.sweep(x.copy(), sample), watch)
             else:
                 setup.steps = estimated_steps(setup.oracle, x, sampler, rng, watch)
-    except TimeoutError as error:
-        setup.cut = "max_seconds", f"{error} {where}. Give L to begin at once"
+    except Ended as cut:
+        setup.cut = cut
     except KeyboardInterrupt:
-        setup.cut = "interrupted", f"interrupted {where}"
+        setup.cut = Ended("interrupted", x, False, f"interrupted {where}", resumable=False)
 
 
 def _begun(

@@ -39,11 +39,6 @@ class UserOracle:
     """
 
     def __init__(self, oracle: Any, layout: Layout) -> None:
-        if not callable(getattr(oracle, "sweep", None)):
-            raise TypeError(
-                f"the oracle {type(oracle).__name__} has no sweep(x, sample): give it one that "
-                f"returns an object with {', '.join(NEEDED)}"
-            )
         self.oracle, self.layout, self.calls = oracle, layout, Calls()
         self._checked = False
         self._last: tuple[object, Sample, tuple[float, list[Array]]] | None = None

@@ -54,7 +54,7 @@ class Setup:
     resample: Literal["cycle", "block"] = "cycle"
     visits_all: bool = True  # whether every block has its turn in every cycle
     guarded: bool = False  # whether η may be halved when F rises
-    cut: tuple[str, str] | None = None  # a status and words, if the run ends before it begins
+    cut: Ended | None = None  # how the run ends before it begins, if it does
     problem: Any = None  # what checks what a user gave, and makes numbers alike on all ranks
     measure: Callable[[Point], Evaluation] | None = None  # in place of dist(∂F, 0) from the oracle
     iterate: Callable[[State], Iterator[State]] | None = None  # in place of `core.iterate`
@@ -168,8 +168,7 @@ class Runner:
             with Interrupt() as interrupt, bar, np.errstate(over="ignore", invalid="ignore"):
                 self._begin(at_start)
                 if self.setup.cut is not None:
-                    status, words = self.setup.cut
-                    raise Ended(status, self._best(), False, words, resumable=False)
+                    raise self.setup.cut
                 self._stop_if_stationary(at_start)
                 if self._spent() is not None and carried.history["cycle"][-1:] != [state.k]:
                     self._see_last(at_start)  # a run that died between two evaluations
