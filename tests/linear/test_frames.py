@@ -29,14 +29,14 @@ DUMMIES = DUMMIES[["age", "region=west", "region=south", "region=north",
 Z = FRAME["age"] + 1.5 * (FRAME["region"] == "south") - (FRAME["kind"] == 2).astype(float)
 REAL, LABELS = Z + rng.standard_normal(n), np.where(Z + rng.logistic(size=n) > 0, "yes", "no")
 COUNTS = rng.poisson(np.exp(0.3 * Z))
-ROWS = {
+ROWS = {  # the intercept and all levels of a column move along one another: l1 alone may be flat
     "Lasso": (linear.Lasso(0.02), REAL),
     "standardize": (linear.Lasso(0.02, standardize=True), REAL),
     "relaxed": (linear.Lasso(0.05, relaxed=True), REAL),
     "LassoCV": (linear.LassoCV(n_alphas=10), REAL),
     "scored": (linear.LassoCV(n_alphas=10, scoring="r2"), REAL),
     "logistic": (linear.SparseLogisticRegression(0.01), LABELS),
-    "PoissonRegressor": (linear.PoissonRegressor(0.01), COUNTS),
+    "PoissonRegressor": (linear.PoissonRegressor(0.01, l1_ratio=0.9, tol=1e-11), COUNTS),
     "CoxRegression": (linear.CoxRegression(0.02), np.exp(0.3 * REAL.to_numpy())),
     "group_mcp": (linear.GeneralizedLinear("huber", "group_mcp", 0.05), REAL),
     "stochastic": (linear.StochasticLinear("squared", "l1", 0.02, tol=0.5), REAL),
