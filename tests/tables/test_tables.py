@@ -98,35 +98,24 @@ def both(y, loss, penalty, X=DENSE, rows=50, tol=1e-9, **options):
     return found
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("penalty", ["l1", "groups"])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("fit_intercept", [False, True])
-def test_every_loss_agrees_with_memory(loss, penalty, weighted, fit_intercept):
-    both(
-        TARGETS[LOSSES[loss]], loss, PENALTIES[penalty], fit_intercept=fit_intercept,
-        sample_weight=WEIGHTS if weighted else None, offset=OFFSET if weighted else None,
-    )  # fmt: skip
+TWO_OFFSETS = np.stack([OFFSET, -OFFSET], axis=1)
+CASES = [  # targets, loss, penalty and options
+    *((TARGETS[LOSSES[loss]], loss, PENALTIES[penalty], data | {"fit_intercept": intercept})
+      for loss in LOSSES for penalty in ("l1", "groups") for intercept in (False, True)
+      for data in ({}, {"sample_weight": WEIGHTS, "offset": OFFSET})),
+    *((TARGETS[LOSSES[loss]], loss, penalty, {"sample_weight": WEIGHTS})
+      for loss in ("squared", "logistic") for penalty in PENALTIES.values()),
+    *((TARGETS["classes"], "multinomial", penalty,
+       {"sample_weight": WEIGHTS, "fit_intercept": intercept})
+      for penalty in (L1(0.01), ElasticNet(0.03, 0.5), Rows(0.03)) for intercept in (False, True)),
+    *((TARGETS["two"], loss, penalty, {"sample_weight": WEIGHTS, "offset": TWO_OFFSETS})
+      for loss in ("squared", "huber") for penalty in (L1(0.05), Rows(0.05))),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("penalty", PENALTIES)
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
-def test_every_penalty_agrees_with_memory(loss, penalty):
-    both(TARGETS[LOSSES[loss]], loss, PENALTIES[penalty], sample_weight=WEIGHTS)
-
-
-@pytest.mark.parametrize("penalty", [L1(0.01), ElasticNet(0.03, 0.5), Rows(0.03)])
-@pytest.mark.parametrize("fit_intercept", [False, True])
-def test_classes_agree_with_memory(penalty, fit_intercept):
-    y = TARGETS["classes"]
-    both(y, "multinomial", penalty, fit_intercept=fit_intercept, sample_weight=WEIGHTS)
-
-
-@pytest.mark.parametrize("penalty", [L1(0.05), Rows(0.05)])
-@pytest.mark.parametrize("loss", ["squared", "huber"])
-def test_several_outputs_agree_with_memory(loss, penalty):
-    offset = np.stack([OFFSET, -OFFSET], axis=1)
-    both(TARGETS["two"], loss, penalty, sample_weight=WEIGHTS, offset=offset)
+@pytest.mark.parametrize(("y", "loss", "penalty", "options"), CASES)
+def test_every_loss_and_penalty_agrees_with_memory(y, loss, penalty, options):
+    both(y, loss, penalty, **options)
 
 
 STORED = {form: sparse.csr_array(DENSE).asformat(form) for form in ("coo", "bsr", "lil")}
@@ -291,20 +280,14 @@ def test_a_start_is_taken_and_left_untouched():
     np.testing.assert_array_equal(coef, first.coef)
 
 
-def large(loss, rows=2000):
-    draw = np.random.default_rng(5)
-    X = draw.standard_normal((rows, 15)) * (draw.random((rows, 15)) < 0.5)
-    z = X[:, :4] @ np.array([1.0, -1.0, 0.5, 0.3])
-    if loss == "poisson":
-        return X, draw.poisson(np.exp(0.5 * z)).astype(float)
-    return X, np.where(z + draw.logistic(size=rows) > 0, 1.0, -1.0)
-
-
 @pytest.mark.parametrize("loss", ["poisson", "logistic"])
 def test_steps_that_overshoot_are_shortened(loss):
     """From a start far away: F falls all the way, and a pass is made for every length tried."""
-    X, y = large(loss)
-    far = np.full(15, 3.0)
+    draw, far = np.random.default_rng(5), np.full(15, 3.0)
+    X = draw.standard_normal((2000, 15)) * (draw.random((2000, 15)) < 0.5)
+    z = X[:, :4] @ np.array([1.0, -1.0, 0.5, 0.3])
+    y = np.where(z + draw.logistic(size=2000) > 0, 1.0, -1.0)
+    y = draw.poisson(np.exp(0.5 * z)).astype(float) if loss == "poisson" else y
     chunks = Counted(RowChunks(X, rows=500), y, None, None)
     table = table_of(chunks, loss, L1(0.02))
     state = begin(table, far, 0.0)
