@@ -27,7 +27,7 @@ class _SparseNonconvex(Weighted):
     steep: ClassVar[bool] = False  # whether ρ' is infinite at 0, or ρ jumps there
 
     @abc.abstractmethod
-    def height(self, size: Array) -> Array:
+    def _height(self, size: Array) -> Array:
         """ρ of every entry."""
 
     @abc.abstractmethod
@@ -38,12 +38,12 @@ class _SparseNonconvex(Weighted):
         """
 
     @abc.abstractmethod
-    def slope(self, size: Array) -> Array:
+    def _slope(self, size: Array) -> Array:
         """ρ' of every entry of `size` > 0."""
 
     def value(self, u: Array) -> float:
         """Return Σ_i ρ(|u_i|)."""
-        return float(self.height(as_double(abs(self._block(u)))).sum())
+        return float(self._height(as_double(abs(self._block(u)))).sum())
 
     def _prox(self, u: Array, t: float | Array) -> Array:
         xp = array_namespace(u)
@@ -55,7 +55,7 @@ class _SparseNonconvex(Weighted):
         xp = array_namespace(u)
         u, v = as_double(u), as_double(v)
         zero = u == 0
-        slopes = self.slope(xp.where(zero, xp.ones_like(u), abs(u)))
+        slopes = self._slope(xp.where(zero, xp.ones_like(u), abs(u)))
         at_zero = soft_threshold(v, math.inf if self.steep and self.lam > 0 else self.lam)
         return weighted_norm(xp.where(zero, at_zero, v + slopes * xp.sign(u)), w)
 
@@ -84,8 +84,7 @@ class MCP(_SparseNonconvex):
         super().__init__(lam)
         self.gamma = positive("MCP: gamma", gamma)
 
-    def height(self, size: Array) -> Array:
-        """lam s − s²/(2 gamma) up to gamma lam, then constant."""
+    def _height(self, size: Array) -> Array:
         inside = size.clip(None, self.gamma * self.lam)
         return (self.lam - inside / (2.0 * self.gamma)) * inside
 
@@ -98,8 +97,7 @@ class MCP(_SparseNonconvex):
         z = xp.where(short & (size <= self.gamma * self.lam), firm, size)
         return xp.where(size <= threshold, xp.zeros_like(size), z)
 
-    def slope(self, size: Array) -> Array:
-        """lam − s/gamma up to gamma lam, then 0."""
+    def _slope(self, size: Array) -> Array:
         return (self.lam - size / self.gamma).clip(0.0, None)
 
 
@@ -126,8 +124,7 @@ class SCAD(_SparseNonconvex):
         super().__init__(lam)
         self.gamma = above("SCAD: gamma", gamma, 1.0)
 
-    def height(self, size: Array) -> Array:
-        """lam s up to lam, bent up to gamma lam, then constant."""
+    def _height(self, size: Array) -> Array:
         inside = size.clip(None, self.gamma * self.lam)
         bend = (inside - self.lam).clip(0.0, None)
         return self.lam * inside - bend * bend / (2.0 * (self.gamma - 1.0))
@@ -145,8 +142,7 @@ class SCAD(_SparseNonconvex):
         at_far = 0.5 * lam * lam * (self.gamma + 1.0) + (far - size) ** 2 / (2.0 * t)
         return xp.where(short, continuous, xp.where(at_near <= at_far, near, far))
 
-    def slope(self, size: Array) -> Array:
-        """lam up to lam, falling to 0 at gamma lam."""
+    def _slope(self, size: Array) -> Array:
         return ((self.gamma * self.lam - size) / (self.gamma - 1.0)).clip(0.0, self.lam)
 
 
@@ -171,8 +167,7 @@ class L0(_SparseNonconvex):
 
     steep: ClassVar[bool] = True
 
-    def height(self, size: Array) -> Array:
-        """lam where s > 0."""
+    def _height(self, size: Array) -> Array:
         xp = array_namespace(size)
         return xp.where(size > 0, xp.full_like(size, self.lam), size)  # zero (or NaN) stays
 
@@ -180,8 +175,7 @@ class L0(_SparseNonconvex):
         xp = array_namespace(size)
         return xp.where(size <= xp.sqrt(2.0 * self.lam * t), xp.zeros_like(size), size)
 
-    def slope(self, size: Array) -> Array:
-        """0."""
+    def _slope(self, size: Array) -> Array:
         return array_namespace(size).zeros_like(size)
 
 
@@ -203,8 +197,7 @@ class LHalf(_SparseNonconvex):
 
     steep: ClassVar[bool] = True
 
-    def height(self, size: Array) -> Array:
-        """lam √s."""
+    def _height(self, size: Array) -> Array:
         return self.lam * array_namespace(size).sqrt(size)
 
     def _shrink(self, size: Array, t: Array) -> Array:
@@ -216,6 +209,5 @@ class LHalf(_SparseNonconvex):
         angle = 2.0 * (math.pi - xp.acos(cosine)) / 3.0
         return xp.where(vanishing, zeros, 2.0 * safe * (1.0 + xp.cos(angle)) / 3.0)
 
-    def slope(self, size: Array) -> Array:
-        """lam / (2 √s)."""
+    def _slope(self, size: Array) -> Array:
         return 0.5 * self.lam / array_namespace(size).sqrt(size)

@@ -110,8 +110,8 @@ def solve_rows(
     Parameters
     ----------
     X, y, loss, penalty, alpha, sample_weight, offset, fit_intercept, coef, intercept:
-        As in `cyclade.linear.solve`. Rows of sparse X are best stored as CSR. Without a start, the
-        intercept begins at its best value for x = 0 (at 0 with several outputs).
+        As in `cyclade.linear.solve`; sparse X is best in CSR. Without a start the intercept begins
+        at its best value for x = 0 (at 0 with several outputs).
     method:
         "VRO-CCD", "VR-CCD", "SCCD", "PAGE", "SGD" or "P-CCD".
     b, b_small, p:
@@ -123,12 +123,10 @@ def solve_rows(
         equally many entries (of whole groups, for a penalty on groups). The intercept is a block of
         its own. PAGE and SGD move everything at once.
     eta:
-        The step of block j is η Λ_j^{−1}. By default Λ_j is searched on the samples as they come
-        (`rows.steps.RowSearch`), and η follows from b, b' and p; it falls as 1/√epochs for SCCD and
-        SGD. Where F rises, η is halved, and the run goes on from its best iterate. "theory": Λ_j is
-        a diagonal that bounds the curvature on small batches on average (`rows.steps.diagonal`),
-        η = 1 and b' = ⌊√b⌋; losses without a bound on φ'' take the largest met. A number, or a
-        function of the cycles done, is η with the same Λ_j.
+        The step of block j is η Λ_j^{−1}. By default Λ_j is searched on the samples (`RowSearch`),
+        and η follows from b, b' and p; it falls as 1/√epochs for SCCD and SGD. Where F rises, η is
+        halved, and the run goes on from its best iterate. "theory": Λ_j is `diagonal`, η = 1 and
+        b' = ⌊√b⌋. A number, or a function of the cycles done, is η with that Λ_j.
     order:
         Of the blocks, as in `cyclade.minimize`.
     outputs:

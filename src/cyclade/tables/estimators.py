@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import validate_data
 
 from cyclade.linear.checks import check_table, check_weights, from_dask
 from cyclade.linear.losses import Array, Loss
@@ -64,25 +65,11 @@ def cut(column: Any, lengths: tuple[int, ...] | None) -> Any:
 def describe(model: Any, X: Any, reset: bool = True) -> None:
     """Set the number and the names of features, or compare with those of the fit."""
     check_table(X)
-    names = np.asarray(X.columns, dtype=object) if hasattr(X, "columns") else None
-    if names is not None and not all(isinstance(name, str) for name in names):
-        names = None
     if len(X.shape) != 2:
         raise ValueError(f"X: must have two dimensions, rows and columns, got {len(X.shape)}")
-    if reset:
-        model.n_features_in_ = int(X.shape[1])
-        model.__dict__.pop("feature_names_in_", None)
-        if names is not None:
-            model.feature_names_in_ = names
-        return
-    if int(X.shape[1]) != model.n_features_in_:
-        raise ValueError(
-            f"X has {X.shape[1]} features, but {type(model).__name__} is expecting "
-            f"{model.n_features_in_} features as input"
-        )
-    known = getattr(model, "feature_names_in_", None)
-    if names is not None and known is not None and list(names) != list(known):
-        raise ValueError("X: its columns must be those of the fit, in the same order")
+    named = hasattr(X, "columns") and X.columns.is_unique
+    like = X._meta if named else np.empty((0, int(X.shape[1])))  # no rows, of pandas or NumPy
+    validate_data(model, like, reset=reset, skip_check_array=True)
 
 
 def table_data(model: Any, X: Any, y: Any, sample_weight: Any, offset: Any) -> Data:
