@@ -119,9 +119,8 @@ def solve_rows(
         2√b where there are many rows; p = b'/(b + b'); 128 for SCCD and SGD. Cycles 8 and 64 take a
         large sample for sure (`tuning.Tuning.early_refreshes` says why).
     blocks:
-        Of the features: a number, sizes or index lists. Default: 2 runs of columns with about
-        equally many entries (of whole groups, for a penalty on groups). The intercept is a block of
-        its own. PAGE and SGD move everything at once.
+        Of the features: a number, sizes or index lists. Default: 2 runs of columns, or of groups.
+        The intercept is a block of its own. PAGE and SGD move everything at once.
     eta:
         The step of block j is η Λ_j^{−1}. By default Λ_j is searched on the samples (`RowSearch`),
         and η follows from b, b' and p; it falls as 1/√epochs for SCCD and SGD. Where F rises, η is
@@ -163,7 +162,7 @@ def solve_rows(
     if isinstance(eta, str) and eta != "theory":
         raise ValueError(f"eta: must be a number, a function or 'theory', got {eta!r}")
     n = design.n
-    blocks = default_blocks(penalty, design.p, rows) if blocks is None else blocks
+    blocks = default_blocks(penalty, design.p) if blocks is None else blocks
     features = Features(
         design.p, blocks, fit_intercept=fit_intercept, outputs=outputs, joined=chosen.one_block
     )

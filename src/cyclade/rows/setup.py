@@ -89,19 +89,11 @@ class Model:
         return carried
 
 
-def default_blocks(penalty: Any, p: int, X: Any = None) -> Any:
-    """Runs of columns with about equally many entries of X; for groups, sets of whole groups."""
+def default_blocks(penalty: Any, p: int) -> Any:
+    """Two runs of columns; for groups, sets of whole groups."""
     refuse_joined(penalty)
     if not isinstance(penalty, BlockPenalty):
-        m = min(TUNING.blocks, p)
-        if X is None or m == 1:
-            return m
-        some = X[: TUNING.counted_rows]
-        dense = isinstance(some, np.ndarray)
-        counts = (some != 0).sum(axis=0) if dense else np.bincount(some.indices[some.data != 0])
-        entries = np.cumsum(np.pad(counts, (0, p - len(counts))))
-        inner = np.searchsorted(entries, entries[-1] * np.arange(1, m) / m) + 1
-        return np.diff(np.unique([0, *inner.clip(1, p), p])).tolist()
+        return min(TUNING.blocks, p)
     groups = penalty.blocks(p)
     parts = np.array_split(np.arange(len(groups)), min(TUNING.blocks, len(groups)))
     return [np.concatenate([groups[k] for k in part]) for part in parts]

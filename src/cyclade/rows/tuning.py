@@ -19,7 +19,6 @@ class Tuning:
     constant: float = 10.0
     # n Σ a⁴ / (Σ a²)² of a column, from which a message says that few rows may hold a run up.
     heavy_tails: float = 100.0
-    counted_rows: int = 1024  # whose entries are counted to cut the features into blocks
     # Cycles (from 1) that take a large sample for sure: the first move far, and leave an error in
     # the recursive gradient. Without them VRO-CCD needs 1.3 to 2.4 times the epochs.
     early_refreshes: tuple[int, int] = (8, 64)
