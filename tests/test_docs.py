@@ -190,7 +190,7 @@ NOT_LISTED = {
     "cyclade": {"__version__"},
     "cyclade.linear": {"losses", "penalties", "CrossValidated", "LinearModel"},
     "cyclade.linear.losses": {"BY_NAME"},
-    "cyclade.linear.penalties": {"ShippedScalar", "ConcavePart"},  # of the engine
+    "cyclade.linear.penalties": {"ShippedScalar"},  # of the engine
 }
 
 
