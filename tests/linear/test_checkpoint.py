@@ -84,26 +84,6 @@ def test_cross_validation_goes_on(table, tmp_path, monkeypatch):
     assert model.alpha_ == whole.alpha_
 
 
-@pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
-def test_a_damaged_checkpoint_is_named_and_skipped(damage, tmp_path):
-    kept = Kept(tmp_path / "fit", "run")
-    kept.save(x=np.arange(3.0))
-    kept.save(x=np.arange(4.0))
-    content = bytearray((tmp_path / "fit").read_bytes())
-    if damage == "flip":
-        content[len(content) // 2] ^= 4
-    (tmp_path / "fit").write_bytes(content[: {"cut": 90, "flip": None, "empty": 0}[damage]])
-    with pytest.warns(UserWarning, match="fit is damaged and was skipped"):
-        found = kept.load()
-    assert found["x"].size == 3
-
-
-def test_a_checkpoint_of_other_arguments_is_refused(tmp_path):
-    path(X, Y, n_alphas=3, checkpoint=tmp_path / "path")
-    with pytest.raises(ValueError, match="belongs to other data or arguments"):
-        path(X, -Y, n_alphas=3, checkpoint=tmp_path / "path")
-
-
 @pytest.mark.parametrize("table", TABLES)
 def test_a_path_over_other_data_is_refused(table, tmp_path):
     """Of the same shape, at the same λ: what was done for others would be returned as it is."""

@@ -1,4 +1,4 @@
-"""Paths and single fits of curved losses, and the compiled parts against slow ones."""
+"""Compiled parts of paths and of quadratic models, against slow ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cyclade.linear import losses, path, solve
+from cyclade.linear import losses, solve
 from cyclade.linear.kernels import gram, linalg, sparse
 from cyclade.linear.loss_at import loss_at
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
@@ -14,10 +14,8 @@ from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import as_design
 from cyclade.linear.starts import lams_between
 from cyclade.linear.subproblem.gram import Gram
-from cyclade.linear.tuning import CostModel, Tuning
+from cyclade.linear.tuning import Tuning
 
-# Small tables have a way of their own, which is not meant here.
-ENGINE = {"cost": CostModel(calls=-np.inf)}
 CONVEX = [
     L1(0.3),
     L1(0.3, positive=True),
@@ -142,35 +140,6 @@ def test_a_row_much_larger_than_the_others_is_no_hindrance():
     g = X.T @ (-y / (1 + np.exp(y * (X @ found.coef)))) / 200
     assert found.certificate.reached
     assert np.abs(g).max() <= 0.01 * top * (1 + 1e-3)
-
-
-def data(kind, n=120, p=60):
-    rng = np.random.default_rng(5)
-    X = rng.standard_normal((n, p)) * (rng.random((n, p)) < 0.5) + 0.3 * rng.random((n, 1))
-    z = X[:, :6].sum(axis=1) + 0.5 * rng.standard_normal(n)
-    y = {"poisson": rng.poisson(np.exp(0.3 * z)).astype(float), "huber": 0.5 * z}
-    return X, y.get(kind, np.where(z > 0.5, 1.0, -1.0)), rng
-
-
-@pytest.mark.parametrize("storage", [np.asfortranarray, np.ascontiguousarray, sp.csc_matrix])
-@pytest.mark.parametrize("loss", ["logistic", "poisson", "squared_hinge", "huber"])
-@pytest.mark.parametrize("intercept", [False, True])
-def test_paths_of_curved_losses_are_optimal(storage, loss, intercept):
-    X, y, rng = data(loss)
-    s, b = rng.uniform(0.5, 2.0, len(y)), 0.1 * rng.standard_normal(len(y))
-    found = path(
-        storage(X), y, loss, L1(1.0), n_alphas=40, alpha_ratio=0.05, sample_weight=s, offset=b,
-        fit_intercept=intercept, tol=1e-9, tuning=Tuning(**ENGINE),
-    )  # fmt: skip
-    assert found.reached
-    for k in (1, 20, 39):
-        z = X @ found.coefs[:, k] + found.intercepts[k] + b
-        u = s / s.sum() * losses.get(loss).gradient(y, z)
-        r = L1(found.alphas[k])
-        away = [r.distance(*at, 0) for at in zip(found.coefs[:, k], X.T @ u, strict=True)]
-        assert max(away) < 1e-3 * found.alphas[k]
-        single = solve(X, y, loss, r, sample_weight=s, offset=b, fit_intercept=intercept, tol=1e-10)
-        assert found.objectives[k] == pytest.approx(single.objective, rel=1e-7)
 
 
 @pytest.mark.parametrize("shrink", [1.0, 1.0 - 1e-15, 0.999, 0.3])

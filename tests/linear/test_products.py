@@ -1,21 +1,23 @@
-"""Least squares on the products of all columns: whole paths as cycles over X make them."""
+"""Fits on the products of all columns: as literal twins make them, and as the engine measures."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from curved_twin import newton_path
 
-from cyclade.linear import path, solve, threads
-from cyclade.linear.losses import Squared
+from cyclade.linear import losses, path, solve, threads
+from cyclade.linear.kernels import curved_path, smooth_losses
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
-from cyclade.linear.problem import Problem, as_design
-from cyclade.linear.products import fits as fitted
-from cyclade.linear.state import begin
-from cyclade.linear.tuning import CostModel, Tuning
-from cyclade.linear.working_set import Stopping
+from cyclade.linear.problem import CODES, Problem, as_design
+from cyclade.linear.products import fits as products
+from cyclade.linear.state import measure
+from cyclade.linear.tuning import DEFAULT, CostModel, Tuning
 
 NEVER = Tuning(cost=CostModel(calls=-np.inf))
+CURVED = {"logistic": losses.Logistic(), "poisson": losses.Poisson(), "gamma": losses.Gamma()}
+LOSSES = {"squared": losses.Squared(), **CURVED}
 PENALTIES = {
     "l1": L1(1.0), "positive": L1(1.0, positive=True), "elastic net": ElasticNet(1.0, 0.5),
     "ridge": ElasticNet(1.0, 0.0), "weighted": WeightedL1(1.0, np.linspace(0.5, 2.0, 8)),
@@ -23,11 +25,125 @@ PENALTIES = {
 }  # fmt: skip
 
 
-def table(n=60, p=8, seed=0, shift=0.0, order="F"):
+def table(loss="squared", n=60, p=8, seed=0, shift=0.0, order="F"):
     rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, p)) @ (np.eye(p) + 0.4) + shift
-    y = X[:, :3] @ np.array([1.0, -0.5, 0.2]) + rng.standard_normal(n) + shift
+    X = rng.standard_normal((n, p)) @ (np.eye(p) + 0.3) + shift
+    z = X[:, :3] @ np.array([1.0, -0.5, 0.2]) - shift
+    if loss == "logistic":
+        y = np.where(z + rng.standard_normal(n) > 0, 1.0, -1.0)
+    elif loss == "poisson":
+        y = rng.poisson(np.exp(np.minimum(z, 3.0))).astype(float)
+    elif loss == "gamma":
+        y = np.exp(0.5 * z) * rng.gamma(2.0, 0.5, n)
+    else:
+        y = z + 2.0 * shift + rng.standard_normal(n)
     return np.asarray(X, order=order), y, rng
+
+
+def problem_of(loss, X, y, penalty, s=None, offset=None, fit_intercept=True, **more):
+    n, p = X.shape
+    s = np.full(n, 1 / n) if s is None else s / s.sum()
+    offset, design = np.zeros(n) if offset is None else offset, as_design(X, **more)
+    return Problem(design, y, s, offset, LOSSES[loss], bind(penalty, p), fit_intercept, **more)
+
+
+# --- any loss -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("name", PENALTIES)
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_certificates_and_objectives_are_the_engines(loss, name, fit_intercept, order):
+    X, y, rng = table(loss, shift=2.0 * (loss == "squared"), order=order)
+    s, offset = rng.random(60), 0.1 * rng.standard_normal(60)
+    lams, penalty = np.array([0.3, 0.05, 0.005]), PENALTIES[name]
+    problem = problem_of(loss, X, y, penalty, s, offset, fit_intercept)
+    fits = products.solve(problem, np.zeros(8), 0.0, lams, 1e-3, 1000)
+    assert fits is not None
+    for k, lam in enumerate(lams):
+        one = problem.at(penalty.scaled(lam))
+        x, c = np.ascontiguousarray(fits.coefs[:, k]), fits.intercepts[k]
+        now, tolerance = measure(one, x, one.loss_at(one.predict(x, c))), 1e-3 * one.null.scale
+        assert fits.objectives[k] == pytest.approx(now.objective, rel=1e-12)
+        assert fits.certificates[k].value == pytest.approx(max(now.gap, 0.0), abs=1e-12)
+        assert fits.certificates[k].tolerance == pytest.approx(tolerance)
+        assert now.gap <= tolerance
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_single_fits_and_starts(loss):
+    X, y, _ = table(loss)
+    exact = solve(X, y, loss, L1(0.01), tol=1e-12, tuning=NEVER)
+    found = solve(X, y, loss, L1(0.01), tol=1e-12)
+    again = solve(X, y, loss, L1(0.01), tol=1e-12, coef=found.coef, intercept=found.intercept)
+    for fit in (found, again):
+        np.testing.assert_allclose(fit.coef, exact.coef, atol=1e-6)
+        assert fit.intercept == pytest.approx(exact.intercept, abs=1e-6)
+    assert again.passes <= found.passes
+    assert isinstance(found.intercept, float)
+    assert [row["gap"] for row in found.history] == [found.certificate.value]
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_constant_and_repeated_columns(loss):
+    X, y, _ = table()
+    X = np.column_stack([X, np.full(60, 3.0), X[:, 0], np.zeros(60)])
+    y = np.where(X[:, 0] > 0, 1.0, -1.0) if loss == "logistic" else y  # separable
+    lams = 0.3 * np.geomspace(1.0, 1e-5, 40)
+    found, exact = (path(X, y, loss, alphas=lams, tuning=t) for t in (None, NEVER))
+    assert found.reached
+    np.testing.assert_allclose(found.objectives, exact.objectives, rtol=1e-3, atol=1e-6)
+    assert not found.coefs[[8, 10]].any()
+
+
+@pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_what_is_not_certified_goes_to_the_engine(loss):
+    X, y, _ = table(loss)
+    found = solve(X, y, loss, L1(1e-3), tol=1e-12, max_iter=1)
+    assert not found.certificate.reached
+    assert np.isfinite(found.objective)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_are_refused(loss, bad):
+    X, y, _ = table(loss)
+    X[3, 2] = bad
+    with pytest.raises(ValueError, match="X: must hold finite numbers"):
+        solve(X, y, loss, L1(0.1))
+
+
+def test_products_are_formed_where_they_cost_less_than_working_sets_will():
+    class Own(losses.Logistic):
+        """A subclass may change what φ is."""
+
+    def suits(n, p, loss=LOSSES["squared"], fits=1, precompute="auto", tuning=DEFAULT, weights=1.0):
+        y, penalty = np.empty(n), WeightedL1(1.0, weights * np.ones(p))  # y is not read
+        design = as_design(np.empty((n, p)))
+        design.precompute = precompute
+        problem = Problem(design, y, y, np.zeros(n), loss, bind(penalty, p), True, tuning)
+        return products.suits(problem, fits)
+
+    assert suits(60_000, 40)
+    assert not suits(60_000, 290)
+    assert suits(60_000, 290, fits=100)
+    assert suits(60_000, 290, precompute=True)
+    assert not suits(60, 40, precompute=False)
+    assert not suits(290, 300, fits=100)  # more columns than rows
+    logistic = LOSSES["logistic"]
+    assert suits(100, 10, logistic)
+    assert not suits(100, 10, Own())
+    assert suits(1_500, 200, logistic, fits=100)
+    assert not suits(1_500, 200, logistic)
+    assert not suits(20_000, 500, logistic, fits=100)
+    for loss in (LOSSES["squared"], logistic):
+        assert not suits(60, 40, loss, tuning=NEVER)
+        assert not suits(60, 40, loss, weights=np.arange(40.0))  # without a dual
+
+
+# --- least squares ------------------------------------------------------------------------------
 
 
 def literal_path(X, y, s, penalty, lams, fit_intercept):
@@ -65,39 +181,6 @@ def test_whole_paths_as_literal_cycles_make_them(name, fit_intercept):
     assert found.reached
 
 
-@pytest.mark.parametrize("name", PENALTIES)
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_certificates_and_objectives_are_the_engines_at_the_same_points(name, order):
-    X, y, _ = table(order=order, shift=2.0)
-    lams, penalty = np.array([0.5, 0.05, 0.005]), PENALTIES[name]
-    found = path(X, y, "squared", penalty, alphas=lams, tol=1e-3)
-    s = np.full(60, 1 / 60)
-    for k, lam in enumerate(lams):
-        bound = bind(penalty.scaled(lam), 8)
-        problem = Problem(as_design(X), y, s, np.zeros(60), Squared(), bound, True)
-        state = begin(problem, found.coefs[:, k], found.intercepts[k])
-        stopping = Stopping(problem, state, 1e-3, 100, lambda row: None)
-        assert stopping.done(state)
-        certificate = found.certificates[k]
-        assert certificate.kind == "gap"
-        assert certificate.value == pytest.approx(stopping.certificate.value, abs=1e-13)
-        assert certificate.tolerance == pytest.approx(stopping.certificate.tolerance, rel=1e-12)
-        assert found.objectives[k] == pytest.approx(state.measured.objective, rel=1e-12)
-
-
-def test_single_fits_and_starts():
-    X, y, _ = table()
-    exact = solve(X, y, "squared", L1(0.05), tol=1e-12, tuning=NEVER)
-    found = solve(X, y, "squared", L1(0.05), tol=1e-12)
-    again = solve(X, y, "squared", L1(0.05), tol=1e-12, coef=found.coef, intercept=3.0)
-    for fit in (found, again):
-        np.testing.assert_allclose(fit.coef, exact.coef, atol=1e-9)
-        assert fit.intercept == pytest.approx(exact.intercept, abs=1e-9)
-    assert again.passes <= found.passes
-    assert isinstance(found.intercept, float)
-    assert [row["gap"] for row in found.history] == [found.certificate.value]
-
-
 def test_a_tall_path_is_measured_on_products_but_for_the_last():
     X, y, _ = table(n=500)
     lams = np.geomspace(0.5, 0.005, 30)
@@ -111,44 +194,18 @@ def test_a_tall_path_is_measured_on_products_but_for_the_last():
 
 def test_certificates_are_those_of_coefficients_rounded_as_x_is():
     X, y, _ = table(shift=30.0)
-    X, s = X.astype(np.float32), np.full(60, 1 / 60)
+    X = X.astype(np.float32)
     wide = X.astype(np.float64)
-    problem = Problem(as_design(X), y, s, np.zeros(60), Squared(), bind(L1(1e-3), 8), True)
-    rough = fitted.solve_squares(problem, np.zeros(8), np.array([1e-3]), 1e-5, 1000)
+    problem = problem_of("squared", X, y, L1(1e-3))
+    rough = products.solve(problem, np.zeros(8), 0.0, np.array([1e-3]), 1e-5, 1000)
     assert rough is not None
     best = solve(wide, y, "squared", L1(1e-3), tol=1e-13).objective
-    coef = rough.coefs[:, 0].astype(np.float32).astype(np.float64)
+    coef = rough.coefs[:, 0].astype(np.float64)
     z = wide @ coef
     F = 0.5 * np.mean((z - z.mean() - (y - y.mean())) ** 2) + 1e-3 * np.abs(coef).sum()
     assert rough.objectives[0] == pytest.approx(F, rel=1e-12)
     assert rough.intercepts[0] == pytest.approx(y.mean() - wide.mean(axis=0) @ coef, abs=1e-9)
     assert F - best <= rough.certificates[0].value + 1e-12
-
-
-def test_constant_and_repeated_columns():
-    X, y, _ = table()
-    X = np.column_stack([X, np.full(60, 3.0), X[:, 0], np.zeros(60)])
-    found, exact = (solve(X, y, "squared", L1(0.02), tol=1e-9, tuning=t) for t in (None, NEVER))
-    assert found.certificate.reached
-    assert found.objective == pytest.approx(exact.objective, rel=1e-8)
-    assert found.coef[8] == 0.0
-    assert found.coef[10] == 0.0
-
-
-@pytest.mark.filterwarnings("ignore:.* stopped without a certificate")
-def test_what_is_not_certified_goes_to_the_engine():
-    X, y, _ = table()
-    found = solve(X, y, "squared", L1(1e-3), tol=1e-12, max_iter=1)
-    assert not found.certificate.reached
-    assert np.isfinite(found.objective)
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_numbers_that_are_not_finite_are_refused(bad):
-    X, y, _ = table()
-    X[3, 2] = bad
-    with pytest.raises(ValueError, match="X: must hold finite numbers"):
-        solve(X, y, "squared", L1(0.1))
 
 
 def test_float32_tables_and_several_outputs():
@@ -157,24 +214,6 @@ def test_float32_tables_and_several_outputs():
     assert found.coef.dtype == np.float32
     np.testing.assert_allclose(found.coef[:, 0], -found.coef[:, 1], atol=1e-6)
     assert found.intercept.shape == (2,)
-
-
-def test_a_fit_from_zero_comes_down_through_larger_lam(monkeypatch):
-    X, y, _ = table()
-    seen, used = [], fitted.followed
-
-    def noted(at, lams, *limits):
-        seen.append(lams.tolist())
-        return used(at, lams, *limits)
-
-    monkeypatch.setattr(fitted, "followed", noted)
-    found = solve(X, y, penalty=L1(1e-3), tol=1e-12)
-    (above, (last,)) = seen
-    assert last == 1e-3
-    assert np.all(np.diff([*above, last]) < 0)
-    assert len(above) > 3
-    literal = literal_path(X, y, np.ones(60), L1(1.0), [1e-3], True)[0][:, 0]
-    np.testing.assert_allclose(found.coef, literal, atol=1e-6)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -189,7 +228,7 @@ def test_products_in_one_reading_are_those_of_several(order, dtype, weighted, ce
     s /= s.sum()
     y -= s @ y
     with threads.allowed(2):
-        G, q, means = fitted.products(X, s * y, s, centred, Tuning(large=0))
+        G, q, means = products.products(X, s * y, s, centred, Tuning(large=0))
     A = X.astype(np.float64)
     np.testing.assert_allclose(means, s @ A if centred else np.zeros(p), rtol=1e-13)
     A = A - means
@@ -198,39 +237,151 @@ def test_products_in_one_reading_are_those_of_several(order, dtype, weighted, ce
     np.testing.assert_allclose(q, (s * y) @ A, rtol=0, atol=1e-12)
 
 
-def test_products_are_formed_where_they_cost_less_than_working_sets_will():
-    def suits(n, p, fits=1, **options):
-        y = np.empty(n)  # not read
-        design = as_design(np.empty((n, p)))
-        design.precompute = options.pop("precompute", "auto")
-        problem = Problem(design, y, y, np.zeros(n), Squared(), bind(L1(1.0), p), True, **options)
-        return fitted.suits(problem, fits)
-
-    assert suits(60_000, 40)
-    assert not suits(60_000, 290)
-    assert suits(60_000, 290, fits=100)
-    assert suits(60_000, 290, precompute=True)
-    assert not suits(60, 40, precompute=False)
-    assert not suits(290, 300, fits=100)  # more columns than rows
-    assert not suits(60, 40, tuning=NEVER)
-
-
 def test_gaps_on_rough_products_are_no_smaller_than_those_on_the_rows():
     X, y, _ = table()
-    tuning, lams = Tuning(cost=CostModel(calls=0.0)), np.array([0.4, 0.2, 0.1])
-    problem = Problem(
-        as_design(X, tuning=tuning), y, np.full(60, 1 / 60), np.zeros(60), Squared(),
-        bind(L1(0.1), 8), False, tuning,
-    )  # fmt: skip
+    lams = np.array([0.4, 0.2, 0.1])
+    tuning = Tuning(cost=CostModel(calls=0.0))
+    problem = problem_of("squared", X, y, L1(0.1), fit_intercept=False, tuning=tuning)
     x = solve(X, y, penalty=L1(0.1), fit_intercept=False).coef
     coefs = np.array([10.0, 5.0, 1.0])[:, None] * x  # the largest first, where errors count most
-    rough = fitted.moments_of(problem)
-    on_rows = fitted.judged(problem.penalty, lams, coefs, fitted.on_rows(problem, rough, coefs))[1]
+    rough = products.moments_of(problem)
+    at = products.on_rows(problem, rough, coefs)
+    on_rows = products.judged(problem.penalty, lams, coefs, at)[1]
     rough.G *= 1.0 - 1e-3
     passes = np.zeros(3, np.int64)
-    fits = fitted.certified(problem.penalty, rough, lams, coefs, passes, np.inf, problem)
+    fits = products.certified(problem.penalty, rough, lams, coefs, passes, np.inf, problem)
     gaps = np.array([certificate.value for certificate in fits.certificates])
-    plain = fitted.judged(problem.penalty, lams, coefs, rough.residuals(coefs))[1]
+    plain = products.judged(problem.penalty, lams, coefs, rough.residuals(coefs))[1]
     assert (plain[:2] < on_rows[:2]).all()
     rounding = 1e-14 * np.square(X @ coefs.T - y[:, None]).sum(0)  # all of a gap at the solution
     assert (gaps >= on_rows - rounding).all()
+
+
+# --- curved losses ------------------------------------------------------------------------------
+
+
+def points(loss, X, y, s, offset, penalty, lams, fit_intercept, strong_step, goals, steps):
+    """The points of the kernel, its models minimised as far as rounding lets them."""
+    coefs, intercepts = np.empty((lams.size, X.shape[1])), np.empty(lams.size)
+    code = CODES[type(LOSSES[loss])]
+    curved_path.path(
+        curved_path.Rows(np.ascontiguousarray(X.T), y, s, offset, code, fit_intercept),
+        np.zeros(X.shape[1]), 0.0, (penalty.kind, penalty.unit), lams, np.full(lams.size, goals),
+        curved_path.Limits(1e-13, strong_step, steps, 100_000),
+        curved_path.Found(coefs, intercepts, np.empty(lams.size, np.int64)),
+    )  # fmt: skip
+    return np.column_stack([coefs, intercepts])
+
+
+@pytest.mark.parametrize("loss", CURVED)
+@pytest.mark.parametrize("name", PENALTIES)
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("strong_step", [0.5, 0.8])
+def test_trajectories_over_lambda_are_the_twins(loss, name, fit_intercept, strong_step):
+    X, y, rng = table(loss)
+    s, offset = rng.random(60) / 30, 0.1 * rng.standard_normal(60)
+    lams, penalty = 0.3 * np.geomspace(1.0, 0.01, 12), PENALTIES[name]
+    data = loss, X, y, s, offset, penalty, lams, fit_intercept, strong_step
+    found = points(*data, np.inf, 1)
+    expected = newton_path(LOSSES[loss], *data[1:], 1)[:, 0]
+    assert np.count_nonzero(expected[-1]) >= 2
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("loss", CURVED)
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_trajectories_of_newton_steps_are_the_twins(loss, fit_intercept):
+    X, y, rng = table(loss, seed=1)
+    s, offset = rng.random(60) / 30, 0.1 * rng.standard_normal(60)
+    lams, steps = np.array([0.005]), 6
+    data = X, y, s, offset, L1(1.0), lams, fit_intercept, 0.8
+    expected = newton_path(LOSSES[loss], *data, steps)[0]
+    for k in range(steps):
+        found = points(loss, *data, 0.0, k + 1)[0]
+        np.testing.assert_allclose(found, expected[k], atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", CURVED)
+@pytest.mark.parametrize("name", PENALTIES)
+def test_paths_are_the_engines_and_stationary(loss, name):
+    X, y, rng = table(loss, shift=0.5)
+    s, offset = rng.random(60), 0.1 * rng.standard_normal(60)
+    penalty, lams = PENALTIES[name], np.array([0.3, 0.1, 0.02, 0.004])
+    options = {"alphas": lams, "sample_weight": s, "offset": offset, "tol": 1e-12}
+    found = path(X, y, loss, penalty, **options)
+    engine = path(X, y, loss, penalty, **options, tuning=NEVER)
+    assert found.reached
+    np.testing.assert_allclose(found.objectives, engine.objectives, rtol=1e-11)
+    np.testing.assert_allclose(found.coefs, engine.coefs, atol=2e-5)
+    for k, lam in enumerate(lams):
+        z = X @ found.coefs[:, k] + found.intercepts[k] + offset
+        u, r = s / s.sum() * LOSSES[loss].gradient(y, z), penalty.scaled(lam)
+        far = [r.distance(found.coefs[j, k], X[:, j] @ u, j) for j in range(8)]
+        assert max(*far, abs(u.sum())) < 1e-5
+        assert u @ u > 1e-4
+
+
+@pytest.mark.parametrize("loss", CURVED)
+def test_values_derivatives_and_conjugates_are_those_of_the_losses(loss):
+    _, y, rng = table(loss, n=100)
+    s, z, phi = rng.random(100), rng.standard_normal(100), CURVED[loss]
+    s[3] = 0.0
+    code, (slopes, bends) = CODES[type(phi)], np.empty((2, 100))
+    smooth_losses.derivatives.py_func(code, y, s, 30.0 * z, slopes, bends)
+    np.testing.assert_allclose(slopes, s * phi.gradient(y, 30.0 * z), rtol=1e-13, atol=1e-16)
+    np.testing.assert_allclose(bends, s * phi.curvature(y, 30.0 * z), rtol=1e-13, atol=1e-300)
+    z *= 3.0
+    smooth_losses.derivatives.py_func(code, y, s, z, slopes, bends)
+    found = smooth_losses.loss.py_func(code, y, s, z)
+    assert found == pytest.approx(s @ phi.value(y, z), rel=1e-14)
+    for shrink in (1.0, 0.9, 0.3):
+        expected = s @ phi.conjugate(y, shrink * phi.gradient(y, z))
+        found = smooth_losses.loss_conjugate.py_func(code, y, s, slopes, shrink)
+        assert found == pytest.approx(expected, rel=1e-13)
+    beyond = -50.0 * slopes + s
+    assert smooth_losses.loss_conjugate.py_func(code, y, s, beyond, 1.0) == np.inf
+
+
+def test_stages_go_down_to_the_lambda_of_a_single_fit():
+    stages = curved_path.stages.py_func
+    found = stages(2.0, 0.02, 0.3)
+    step = np.append(found[1:], 0.02) / found
+    assert found[0] < 2.0
+    np.testing.assert_allclose(step, found[0] / 2.0)
+    assert 0.3 <= step[0] < 0.6
+    assert not stages(2.0, 1.8, 0.3).size
+    assert not stages(np.inf, 1.0, 0.3).size
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+def test_the_largest_lambda_is_that_of_the_penalty(name):
+    penalty, g = PENALTIES[name], np.random.default_rng(0).standard_normal(8)
+    found = curved_path.largest_lam.py_func(penalty.kind, penalty.unit, g)
+    expected = penalty.lam_max(g) if name != "ridge" else 0.0  # no stages, as for infinity
+    assert found == pytest.approx(expected, rel=1e-14)
+    away = Box(np.linspace(-0.3, 0.4, 8), 1.0, lam=1.0)  # zero is forbidden
+    assert curved_path.largest_lam.py_func(away.kind, away.unit, g) == np.inf
+
+
+@pytest.mark.parametrize("loss", ["logistic", "poisson"])
+def test_a_loss_without_a_null_model_goes_to_the_engine(loss):
+    X, y, _ = table(loss)
+    y[:] = {"logistic": 1.0, "poisson": 0.0}[loss]
+    problem = problem_of(loss, X, y, PENALTIES["l1"])
+    assert products.solve(problem, np.zeros(8), 0.0, np.array([0.1]), 1e-3, 100) is None
+
+
+def test_more_columns_than_rows():
+    X, y, _ = table("logistic", n=30, p=50)
+    options = {"n_alphas": 20, "alpha_ratio": 0.02, "tol": 1e-10}
+    found, exact = (path(X, y, "logistic", **options, tuning=t) for t in (None, NEVER))
+    assert found.reached
+    np.testing.assert_allclose(found.objectives, exact.objectives, rtol=1e-8)
+
+
+def test_too_long_steps_of_counts_are_cut():
+    X, y, _ = table("poisson")
+    y[0] = 1e6  # the first model goes to where e^z overflows
+    found, exact = (solve(X, y, "poisson", L1(0.1), tol=1e-10, tuning=t) for t in (None, NEVER))
+    assert found.certificate.reached
+    assert found.objective == pytest.approx(exact.objective, rel=1e-8)

@@ -47,10 +47,6 @@ def part(name):
     return name.removeprefix("cyclade.linear.").split(".")[0]
 
 
-def test_no_modules_import_one_another(trees):
-    assert structure.cycles(structure.imported(trees)) == []
-
-
 def test_the_engine_does_not_import_tables_and_rows(trees):
     names = {
         name

@@ -53,7 +53,6 @@ class BoundPenalty(abc.ABC):
     functions: dict[str, Any] = SHIPPED
     zero_threshold: Array  # scalar: the largest |g| at which a zero stays zero; −1 where unknown
     has_dual: bool  # whether r* can be evaluated, and is finite around zero
-    top: float  # scalar: the largest threshold
     scale: float  # the largest finite |g| (of a block, its norm) that keeps a zero; 0 if none
     blocks: int  # how many
     size: float = 1.0  # columns of a block, on average
@@ -143,13 +142,7 @@ class BoundScalar(BoundPenalty):
             self.functions["thresholds"](self.parameters, self.zero_threshold)
 
     @cached_property
-    def top(self) -> float:  # type: ignore[override]
-        return float(self.zero_threshold.max())
-
-    @cached_property
     def scale(self) -> float:  # type: ignore[override]
-        if math.isfinite(self.top):
-            return max(self.top, 0.0)
         return float(self.zero_threshold[np.isfinite(self.zero_threshold)].max(initial=0.0))
 
     @property
@@ -184,9 +177,6 @@ class BoundScalar(BoundPenalty):
         r' is read off the distance of 0 from ∂r_j, which shipped penalties, growing in |x|, allow;
         r'' is a difference of it and need not be precise: it only shapes a Newton matrix.
         """
-        if self.is_norm:
-            table = self.parameters[1]
-            return np.copysign(table[cols if len(table) > 1 else 0, 0], x), np.zeros(x.size)
         zero, h = np.zeros(x.size), 1e-6 * np.abs(x)
         first = np.copysign(self.distances(cols, x, zero), x)
         ahead = np.copysign(self.distances(cols, x + h, zero), x)
@@ -198,17 +188,13 @@ class BoundScalar(BoundPenalty):
 
     def project(self, x: Array) -> None:
         """Move x, in place, into the domain of r; zero is known to be in it unless −1."""
-        if not self.is_norm and (x.any() or float(self.zero_threshold.min()) < 0):
+        if x.any() or float(self.zero_threshold.min()) < 0:
             self.functions["project"](self.parameters, x)
 
     @cached_property
     def has_dual(self) -> bool:  # type: ignore[override]
-        if not (self.shipped and self.convex):
-            return False
-        if self.is_norm:  # the limits are λ_j, which a table may hold once for all
-            table = self.parameters[1]
-            return float(table[0, 0] if len(table) == 1 else table[:, 0].min()) > 0
-        return all(float(limit.min()) > 0 for limit in self.dual_limits)
+        inside = self.shipped and self.convex
+        return inside and all(float(limit.min()) > 0 for limit in self.dual_limits)
 
     @cached_property
     def dual_limits(self) -> tuple[Array, Array]:
@@ -230,8 +216,6 @@ class BoundScalar(BoundPenalty):
 
     def conjugate(self, g: Array, factor: float) -> float:
         """Σ_j r_j*(−factor · g_j)."""
-        if self.is_norm:
-            return 0.0
         return float(self.functions["conjugates"](self.parameters, g, -factor))
 
     def candidates(
