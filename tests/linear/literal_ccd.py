@@ -54,29 +54,10 @@ def cycles(
 
         F(x, c) = (1/total) Σ_i s_i φ(y_i, z_i) + r(x),   z = X x + c + offset
 
-    Parameters
-    ----------
-    blocks:
-        Of the features: "coordinates", a number, sizes or index lists. Default: the groups of the
-        penalty, or single coordinates. The intercept is a block of its own, the last.
-    order:
-        Of the blocks, as in `cyclade.minimize`: to begin with the intercept, or to visit a working
-        set's order, give a list of all block numbers.
-    outputs:
-        T, where z has T columns.
-    total:
-        What the sum over rows is divided by. Default Σ_i s_i. With ``total=1`` and the squared loss
-        it is the weighted least squares problem ½ Σ_i s_i (z_i − y_i)² + r(x).
-
-    Example
-    -------
-    >>> import numpy as np
-    >>> from itertools import islice
-    >>> from cyclade.linear.losses import Squared
-    >>> from cyclade.linear.penalties import L1
-    >>> twin = cycles(np.eye(2), np.array([2.0, 0.5]), Squared(), L1(0.5))
-    >>> [now.coef for now in islice(twin, 2)]
-    [array([0., 0.]), array([1., 0.])]
+    `blocks` are of the features: by default the groups of the penalty, or single coordinates. The
+    intercept is a block of its own, the last. `order` is of the blocks, as in `cyclade.minimize`.
+    z has `outputs` columns. The sum over rows is divided by `total`, by default Σ_i s_i. With
+    ``total=1`` and the squared loss it is ½ Σ_i s_i (z_i − y_i)² + r(x).
     """
     X = X if callable(getattr(X, "tocsr", None)) else np.asarray(X)
     dtype = X.dtype if X.dtype.kind == "f" else np.dtype(np.float64)

@@ -104,6 +104,13 @@ def test_estimators_of_the_same_problem_have_the_same_tolerance():
         assert tolerances[0] == pytest.approx(tolerances[1], rel=1e-12), one
 
 
+def test_stochastic_fits_without_a_penalty():
+    X, y = table()
+    model = linear.StochasticLinear("cauchy", "l1", alpha=0.0).fit(X, y)
+    assert model.certificate_.reached
+    assert model.coef_[0] == pytest.approx(5.0, abs=0.1)
+
+
 @pytest.mark.parametrize("loss", ["squared", "huber", "cauchy"])
 def test_a_constant_column_does_not_stall_a_stochastic_fit(loss):
     X, y = table(1000, 10)
