@@ -203,25 +203,18 @@ def polish(model: Model, x: Array, S: Array, eps: float) -> tuple[Array, LossAt,
         return None
     *full, dc = linalg.solve(factor, downhill)
     step, kinked = np.array(full), penalty.zero_threshold[S] != 0.0  # elsewhere zero may be crossed
-    whole = np.where(kinked & ((x + step) * x < 0), -x, step)
-
-    def dx(t: float) -> Array:
-        return t * whole if t <= 1 else np.where(kinked & ((x + t * step) * x < 0), -x, t * step)
-
-    def there(t: float) -> LossAt:
-        return problem.loss_at(model.z + columns.combine(at, dx(t)) + t * dc)
-
-    t, end, F = 1.0, there(1.0), model.loss_at.value + penalty.total(S, x)
+    dx = np.where(kinked & ((x + step) * x < 0), -x, step)
+    end = problem.loss_at(model.z + columns.combine(at, dx) + dc)
+    t, F = 1.0, model.loss_at.value + penalty.total(S, x)
     rounding = 0.0 < float(downhill @ np.append(step, dc)) <= numerics.SUM * abs(F)
     if not rounding:
         t, end = line_search(
-            problem, model.loss_at, end, lambda t: penalty.total(S, x + dx(t)), halvings=3,
-            there=None if problem.loss.convex else there, further=1.0,
-        )  # fmt: skip
-    new = x + dx(t)
+            problem, model.loss_at, end, lambda t: penalty.total(S, x + t * dx), halvings=3
+        )
+    new = x + t * dx
     if end.value + penalty.total(S, new) >= F:
         left = down(end.slopes, penalty.derivatives(S, new)[0])
         halved = np.abs(left).max() <= 0.5 * np.abs(downhill).max()
         if not (rounding and halved) or (kinked & (new * x <= 0)).any():
             return None
-    return dx(t), end, t * dc - float(columns.centres[at] @ dx(t))
+    return t * dx, end, t * (dc - float(columns.centres[at] @ dx))

@@ -37,7 +37,7 @@ def suits(problem: Problem, state: State) -> bool:
     cycles, few = price(problem, state.x), np.count_nonzero(state.x) <= tuning.most_columns
     if cycles <= tuning.support_cycles:
         return True
-    if not few or state.measured.distance > tuning.rough * problem.penalty.top:
+    if not few or state.measured.distance > tuning.rough * problem.penalty.scale:
         return False
     return bool(state.kept.get("slow")) or cycles <= limits.CYCLES
 
