@@ -110,18 +110,18 @@ class PathResult:
     @staticmethod
     def of(lams: Array, fits: Iterable[Solution]) -> PathResult:
         """Solutions at decreasing λ as a path."""
-        path = PathResult.empty(lams)
+        path = PathResult._empty(lams)
         for fit in fits:
-            path.append(fit)
+            path._append(fit)
         return path
 
     @staticmethod
-    def empty(lams: Array) -> PathResult:
+    def _empty(lams: Array) -> PathResult:
         """A path that solutions are appended to."""
         none = np.empty(0)
         return PathResult(lams, none, none, none, [], np.zeros(lams.size, np.int64))
 
-    def append(self, fit: Solution) -> None:
+    def _append(self, fit: Solution) -> None:
         """Copy the solution at the next λ."""
         k, size = len(self.certificates), self.alphas.size
         if k == 0:
@@ -144,9 +144,13 @@ class PathResult:
 
     def at(self, k: int) -> Solution:
         """The k-th solution, with all the passes that led there."""
+        return replace(self._one(k), passes=int(self.passes[: k + 1].sum()))
+
+    def _one(self, k: int) -> Solution:
+        """The k-th solution, with its own passes."""
         return Solution(
             np.ascontiguousarray(self.coefs[..., k]), self.intercepts.T[k],
-            float(self.objectives[k]), self.certificates[k], int(self.passes[: k + 1].sum()),
+            float(self.objectives[k]), self.certificates[k], int(self.passes[k]),
         )  # fmt: skip
 
 
@@ -177,14 +181,8 @@ def together(fits: list[Solution]) -> Solution:
 
 def paths_together(paths: list[PathResult]) -> PathResult:
     """One path from one per output."""
-    certificates = zip(*(path.certificates for path in paths), strict=True)
-    return PathResult(
-        paths[0].alphas, np.stack([path.coefs for path in paths], axis=1),
-        np.stack([path.intercepts for path in paths]),
-        np.sum([path.objectives for path in paths], axis=0),
-        [both(list(one)) for one in certificates],
-        np.sum([path.passes for path in paths], axis=0),
-    )  # fmt: skip
+    lams = paths[0].alphas
+    return PathResult.of(lams, (together([p._one(k) for p in paths]) for k in range(lams.size)))
 
 
 def worst(certificates: list[Any]) -> Any:
@@ -203,11 +201,11 @@ def resumed(kept: Kept | None, lams: Array, part: Any, follow: Follow) -> PathRe
     model tells them.
     """
     if kept is None:
-        path = PathResult.empty(lams)
-        follow(part.x, part.c, lams, path.append)
+        path = PathResult._empty(lams)
+        follow(part.x, part.c, lams, path._append)
         return path
     g, found = np.asarray(part.problem.null_gradient, np.float64), kept.load()
-    path, x, c = PathResult.empty(lams), part.x, part.c
+    path, x, c = PathResult._empty(lams), part.x, part.c
     if found is not None:
         single = found["coefs"].dtype == np.float32
         if not _alike(found.pop("null_gradient"), g, float(lams[-1]), 1e-4 if single else 1e-6):
@@ -216,11 +214,11 @@ def resumed(kept: Kept | None, lams: Array, part: Any, follow: Follow) -> PathRe
         certificates = [Certificate("gap" if gap else "distance", *at) for *at, gap in rows]
         before = PathResult(lams[: len(rows)], certificates=certificates, **found)
         for k in range(len(rows)):
-            path.append(replace(before.at(k), passes=int(before.passes[k])))
+            path._append(before._one(k))
         x, c = before.coefs[..., -1], before.intercepts.T[-1]
 
     def done(fit: Solution) -> None:
-        path.append(fit)
+        path._append(fit)
         rows = [(at.value, at.tolerance, at.kind == "gap") for at in path.certificates]
         names = "coefs", "intercepts", "objectives", "passes"
         arrays = {name: getattr(path, name)[..., : len(rows)] for name in names}

@@ -1,9 +1,9 @@
 """Threads: one for the small calls of a fit, several for passes over a large X.
 
-A fit makes thousands of calls of BLAS and LAPACK that take microseconds each: factors, products of
-few columns, products with a vector. Several threads spend longer waiting for one another than they
-work, and where other processes want the same cores a fit takes many times as long. So BLAS has one
-thread while a problem is solved, unless that is very large.
+A fit makes thousands of calls of BLAS and LAPACK that take microseconds each. Several threads spend
+longer waiting for one another than they work, and where other processes want the same cores a fit
+takes many times as long. So BLAS has one thread while a problem is solved, unless that is very
+large.
 
 Passes over many entries of X and products of columns are split by hand among as many threads as
 BLAS had before: what ``OMP_NUM_THREADS`` or a limit of threadpoolctl says, and no more than there
@@ -52,9 +52,8 @@ def libraries() -> list[Any]:
 def keep_freed_memory() -> None:
     """Have the C library keep what is freed for the next array, as after any large array.
 
-    By default glibc returns freed memory beyond twice the largest array so far to the system, and
-    a fit of 40,000 rows takes it back 20 times: a third of its time. The largest size that counts
-    is 32 MiB. The array is never written to, so it takes none.
+    glibc returns what exceeds twice the largest array so far, up to 32 MiB. A fit of 40,000 rows
+    would take it back 20 times, in a third of its time. This array is never written to.
     """
     np.empty(2**25 - 2**16, np.uint8)
 
@@ -63,8 +62,8 @@ def keep_freed_memory() -> None:
 def one_thread(entries: int, tuning: Tuning = DEFAULT) -> Iterator[None]:
     """Within it, BLAS has one thread; an X of more than `tuning.huge` is left alone.
 
-    The setting is one for the whole process. So fits in several threads of Python, as in
-    cross-validation, share it: the first to come in sets it, the last to leave restores it.
+    The setting is the process's: of fits in several threads of Python the first sets it, and the
+    last restores it.
     """
     keep_freed_memory()
     large = entries >= tuning.large
@@ -100,22 +99,18 @@ def permitted() -> int:
 
 def cores() -> int:
     """Those that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    known = hasattr(os, "sched_getaffinity")
+    return len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
 
 
-class allowed:  # by hand: `contextmanager` takes a microsecond more
+@contextmanager
+def allowed(threads: int) -> Iterator[None]:
     """Within it, work of the calling thread may be split among so many."""
-
-    def __init__(self, threads: int) -> None:
-        self.number = threads
-
-    def __enter__(self) -> None:
-        self.number, _own.number = getattr(_own, "number", 1), self.number
-
-    def __exit__(self, *error: object) -> None:
-        _own.number = self.number
+    before, _own.number = getattr(_own, "number", 1), threads
+    try:
+        yield
+    finally:
+        _own.number = before
 
 
 def number(work: float, tuning: Tuning = DEFAULT) -> int:
