@@ -19,11 +19,7 @@ Array = NDArray[Any]
 
 
 def in_chunks(X: Any) -> bool:
-    """Whether X is a table in chunks of rows: `RowChunks`, or of Dask, which is not imported.
-
-    >>> in_chunks([[1.0, 2.0]])
-    False
-    """
+    """Whether X is a table in chunks of rows: `RowChunks`, or of Dask, which is not imported."""
     return type(X).__name__ == "RowChunks" or from_dask(X)
 
 
@@ -124,11 +120,6 @@ def as_groups(groups: Any, p: int, names: Array | None) -> Any:
     """Groups given by their sizes, by labels or by names, as lists of features.
 
     One size, and lists of features, are left to the penalty to check.
-
-    >>> as_groups([2, 1], 3, None)
-    [[0, 1], [2]]
-    >>> as_groups(["b", "a", "b"], 3, None)
-    [[1], [0, 2]]
     """
     if isinstance(groups, str) and groups == "columns" and names is not None:
         groups = [str(name).partition("=")[0] for name in names]
@@ -170,11 +161,7 @@ def named(groups: Any, names: Array) -> Any:
 
 
 def by_name(names: Any) -> dict[str, list[int]]:
-    """The features with each name, and under the name of a categorical column all its levels.
-
-    >>> by_name(["age", "region=north", "region=south"])["region"]
-    [1, 2]
-    """
+    """The features with each name, and under the name of a categorical column all its levels."""
     found: dict[str, list[int]] = {name: [j] for j, name in enumerate(names)}
     for j, name in enumerate(names):
         column, level, _ = str(name).partition("=")

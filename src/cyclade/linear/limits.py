@@ -1,8 +1,4 @@
-"""Guards: after so many a fit goes on by other means, or ends. No line of the benchmark needs them.
-
->>> STEPS > TRIES
-True
-"""
+"""Guards: after so many a fit goes on by other means, or ends. No benchmark comes near them."""
 
 STEPS = 50  # models or windows of a loss, steps of an intercept, powers of a matrix
 CYCLES = 100  # on a model that is not exact; then another, or products of columns, are tried

@@ -1,8 +1,4 @@
-"""Rounding: what counts as zero, in multiples of eps. Kernels take these numbers as they are here.
-
->>> TINY < EPS < SUM < SOLVED < FLAT < ROOT
-True
-"""
+"""Rounding: what counts as zero, in multiples of eps; for kernels too."""
 
 from __future__ import annotations
 

@@ -433,21 +433,7 @@ class BoundSorted(BoundPenalty):
 
 
 def bind(penalty: Any, p: int, outputs: int | None = None) -> BoundPenalty:
-    """The penalty for p features; `outputs`, if not None, is the number of columns of z.
-
-    Raises
-    ------
-    TypeError
-        If a method is missing, cannot be compiled, or is not to be had for several outputs.
-    ValueError
-        If groups or weights do not fit p.
-
-    Examples
-    --------
-    >>> from cyclade.linear.penalties import L1
-    >>> bind(L1(2.0), 3).total(np.arange(3), np.array([1.0, -2.0, 0.0]))
-    6.0
-    """
+    """The penalty for p features; `outputs`, if not None, is the number of columns of z."""
     if isinstance(penalty, BlockPenalty):
         return BoundGroups(penalty, p, outputs or 1)
     if outputs is not None:

@@ -315,14 +315,7 @@ def as_problems(
 
 
 def as_design(X: Any, uneven: bool = False, tuning: Tuning = DEFAULT) -> Design:
-    """Wrap X after checking it; `uneven` says that rows will get very different weights.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> as_design(np.eye(3)).correlate(np.arange(3.0))
-    array([0., 1., 2.])
-    """
+    """Wrap X after checking it; `uneven` says that rows will get very different weights."""
     if in_chunks(X):
         raise TypeError(
             f"X: a table in chunks ({type(X).__name__}) is not to be had here; use X in memory, "

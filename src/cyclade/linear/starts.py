@@ -133,14 +133,6 @@ def softer(
     """Losses to solve first, widest window first; none where the loss is wide enough.
 
     Nonconvex penalties come down in λ instead, since the way there decides where they end.
-
-    Examples
-    --------
-    >>> from cyclade.linear.losses import Quantile
-    >>> from cyclade.linear.penalties import L1
-    >>> softer(Quantile(0.5, smoothing=0.01), L1(0.1), np.arange(6.0), np.zeros(6))
-    [Quantile(q=0.5, smoothing=0.27), Quantile(q=0.5, smoothing=0.09),
-     Quantile(q=0.5, smoothing=0.03)]
     """
     width = getattr(loss, "width", None)
     if width is None or not getattr(penalty, "convex", False):

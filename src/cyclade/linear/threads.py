@@ -139,13 +139,7 @@ def together(part: Callable[[int], T], ranks: int) -> list[T]:
 
 
 def split(part: Callable[[slice], Any], size: int, ranks: int) -> None:
-    """`part` for each of so many slices of range(size).
-
-    Examples
-    --------
-    >>> split(print, 5, 1)
-    slice(0, 5, None)
-    """
+    """`part` for each of so many slices of range(size)."""
     if ranks == 1:
         part(slice(0, size))
     else:

@@ -6,9 +6,6 @@ Rounding is in `numerics.py`; guards, which no fit should come near, in `limits.
 What each is worth is measured by `benchmarks/tuning.py`, which halves and doubles every one of them
 on short lines of every kind; the result is docs/benchmarks/linear-tuning.csv. Comments quote it as
 *2x: …*, the slowest line at half or double the value.
-
->>> Tuning(near=0.9).near
-0.9
 """
 
 from __future__ import annotations

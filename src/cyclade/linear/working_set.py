@@ -134,11 +134,6 @@ def most_violate(problem: Problem, state: State) -> bool:
     return problem.is_tall and 2 * moving > penalty.blocks
 
 
-def choose_itself(problem: Problem, state: State) -> Array:
-    """None: the subproblem chooses columns at each of its steps, and checks all of them."""
-    return NO_COLUMNS
-
-
 def products_are_dear(problem: Problem, state: State) -> bool:
     """Whether products of the support and the columns that violate cost more than cycles on X."""
     loss, penalty, design = problem.loss, problem.penalty, problem.design
@@ -177,7 +172,8 @@ STRATEGIES = (
         "active_set",
         "nonconvex loss, weighted l1 norm, and products of columns are affordable",
         lambda problem, state: not problem.loss.convex and active_set.suits(problem, state),
-        choose_itself, active_set.improve,
+        lambda problem, state: NO_COLUMNS,  # it chooses columns at each of its steps
+        active_set.improve,
     ),
     Strategy(
         "newton", "sparse X, curved convex loss, and products of columns are dear",

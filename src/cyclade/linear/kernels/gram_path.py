@@ -14,7 +14,7 @@ import numpy as np
 from cyclade.linear.kernels.gram import extrapolate, minimise
 from cyclade.linear.kernels.jit import compiled, inner, reductions
 from cyclade.linear.kernels.shipped import conjugate, threshold, value
-from cyclade.linear.numerics import SUM, TINY
+from cyclade.linear.numerics import SUM
 
 
 @reductions
@@ -29,18 +29,6 @@ def centre_targets(y: Any, s: Any, centred: bool, out: Any) -> tuple[float, floa
         out[i] = s[i] * d
         square += s[i] * d * d
     return mean, square
-
-
-@reductions
-def curvatures(G: Any, q: Any, means: Any, least: float, L: Any) -> float:
-    """L = the diagonal of G, and no less than `least` of G_jj + ā_j²; Σ G + Σ q."""
-    out = 0.0
-    for j in range(q.shape[0]):
-        L[j] = max(G[j, j], least * (G[j, j] + means[j] * means[j]), TINY)
-        out += q[j]
-        for k in range(q.shape[0]):
-            out += G[j, k]
-    return out
 
 
 @compiled

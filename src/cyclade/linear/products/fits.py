@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from cyclade.linear import limits, numerics, threads
 from cyclade.linear.checks import plain
 from cyclade.linear.kernels.curved_path import Found, Limits, Rows, fit, largest_lam, stages
-from cyclade.linear.kernels.gram_path import bounds, centre_targets, curvatures, path, residuals
+from cyclade.linear.kernels.gram_path import bounds, centre_targets, path, residuals
 from cyclade.linear.kernels.products import add_products, centre_products, room, spread_means
 from cyclade.linear.problem import Problem
 from cyclade.linear.results import Certificate, PathResult
@@ -255,20 +255,17 @@ class Moments:
         self.means, self.target_mean, self.tuning, self.mass = means, target_mean, tuning, mass
 
     @cached_property
-    def _curved(self) -> tuple[Array, float]:
-        L = np.empty(self.q.size)
-        total = curvatures(self.G, self.q, self.means, numerics.FLAT, L)
-        return L, total + self.square
-
-    @property
     def L(self) -> Array:
         """The diagonal of G, positive."""
-        return self._curved[0]
+        diagonal = self.G.diagonal()
+        least = np.maximum(numerics.FLAT * (diagonal + self.means**2), numerics.TINY)
+        return np.asarray(np.maximum(diagonal, least))
 
     @property
     def finite(self) -> bool:
         """Whether nothing overflowed."""
-        return math.isfinite(self._curved[1])
+        known = np.isfinite(self.G).all() and np.isfinite(self.q).all()
+        return bool(known and math.isfinite(self.square))
 
     def intercepts(self, coefs: Array) -> Any:
         """The best intercept at one point, or at several by rows."""

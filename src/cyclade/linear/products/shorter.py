@@ -49,15 +49,7 @@ def shortened(problem: Problem, fits: int) -> tuple[Problem, Moments, float] | N
 
 
 def root_of(moments: Moments) -> tuple[Array, Array]:
-    """R in Fortran order, and t.
-
-    Examples
-    --------
-    >>> A, y = np.array([[3.0, 1.0], [0.0, 2.0], [4.0, 0.0]]), np.array([1.0, 0.0, 2.0])
-    >>> R, t = root_of(Moments(A.T @ A, A.T @ y, float(y @ y), np.zeros(2), 0.0))
-    >>> bool(np.allclose(R.T @ R, A.T @ A)), bool(np.allclose(R.T @ t, A.T @ y))
-    (True, True)
-    """
+    """R in Fortran order, and t."""
     from scipy.linalg import solve_triangular
     from scipy.linalg.lapack import dpstrf
 
