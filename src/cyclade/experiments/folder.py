@@ -306,31 +306,27 @@ def rows_of(text: str) -> list[Row]:
         raise ValueError(str(error)) from error
     if head != COLUMNS:
         raise ValueError(f"its columns must be {','.join(COLUMNS)}, got {','.join(head)[:200]!r}")
-    return [_row(number, cells) for number, cells in enumerate(lines, start=2)]
+    rows = []
+    for number, cells in enumerate(lines, start=2):
+        if len(cells) != len(COLUMNS):
+            raise ValueError(f"line {number} has {len(cells)} cells instead of {len(COLUMNS)}")
+        rows.append(row_of(dict(zip(COLUMNS, cells, strict=True)), f"line {number}: "))
+    return rows
 
 
-def _row(number: int, cells: list[str]) -> Row:
-    if len(cells) != len(COLUMNS):
-        raise ValueError(f"line {number} has {len(cells)} cells instead of {len(COLUMNS)}")
-    values: list[Any] = []
-    for column, text in zip(fields(Row), cells, strict=True):
-        try:
-            empty = text == "" and "None" in str(column.type)
-            kind = int if column.type == "int" else float
-            values.append(None if empty else kind(text))
-        except ValueError:
-            raise ValueError(f"line {number}: {column.name} is {text[:50]!r}") from None
-    return Row(*values)
-
-
-def row_of(values: Any) -> Row:
-    """A row as a checkpoint holds it; ValueError for what is none."""
+def row_of(values: Any, where: str = "") -> Row:
+    """A row by its columns, as numbers or as texts; ValueError for what is none."""
     if not isinstance(values, dict) or list(values) != COLUMNS:
         raise ValueError(f"a line of its history must have the columns {', '.join(COLUMNS)}")
-    for key, value in values.items():
-        if value is not None and not isinstance(value, int | float):
-            raise ValueError(f"{key} in its history is {value!r}")
-    return Row(**values)
+    found: dict[str, Any] = {}
+    for column in fields(Row):
+        value = values[column.name]
+        empty = value in ("", None) and "None" in str(column.type)
+        try:
+            found[column.name] = None if empty else (int if column.type == "int" else float)(value)
+        except (TypeError, ValueError):
+            raise ValueError(f"{where}{column.name} is {str(value)[:50]!r}") from None
+    return Row(**found)
 
 
 def starts_in(about: Any) -> tuple[Mapping[str, Any], ...]:

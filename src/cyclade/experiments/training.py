@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -84,8 +83,7 @@ class Training:
         self.model = network(config.dataset, seed=config.seed, spectral=spectral).to(device)
         self.optimizer = optimizer(config, self.model, data.train.images[:1])
         self.sampling = sampling(config, len(data.train))
-        self._prices = Prices(config, self.optimizer, data.train.images[:1])
-        self.spent = Spent()
+        self.spent = Spent(config, self.optimizer, data.train.images[:1])
         self.seconds = 0.0
         self.epoch = 0
         self.diverged = False
@@ -107,7 +105,7 @@ class Training:
         self._synchronise()
         self.seconds += time.perf_counter() - began
         done = len(losses)
-        self._prices.pay(self.spent, draws.sizes[:done], draws.refresh[:done])
+        self.spent.pay(draws.sizes[:done], draws.refresh[:done])
         self.epoch += 1
         mean = _weighted_mean(losses, draws.sizes[:done])
         row = self._measure(mean)
@@ -134,7 +132,7 @@ class Training:
         if first is not None:
             for images, labels, refresh in first.gathered(self.data.train):
                 self.optimizer.step(images, labels, refresh=refresh)
-            self._prices.pay_formation(self.spent, first.sizes[0])
+            self.spent.pay_formation(first.sizes[0])
 
     def _measure(self, batch_loss: float | None) -> Row:
         config, steps = self.config, self.sampling.steps
@@ -143,9 +141,7 @@ class Training:
         return Row(
             epoch=self.epoch,
             cycles=self.optimizer.cycles,
-            samples_paper=self.spent.samples_paper,
-            samples=self.spent.samples,
-            multiply_adds=self.spent.multiply_adds,
+            **self.spent.totals,
             seconds=self.seconds,
             lr=rate(config, self.epoch * steps, config.epochs * steps),
             batch_loss=batch_loss,
@@ -164,7 +160,7 @@ class Training:
         return {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "spent": vars(self.spent),
+            "spent": dict(self.spent.totals),
             "seconds": self.seconds,
             "epoch": self.epoch,
             "diverged": self.diverged,
@@ -175,7 +171,7 @@ class Training:
         """Stand where `state` was taken."""
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.spent = Spent(**state["spent"])
+        self.spent.totals = {key: state["spent"][key] for key in self.spent.totals}
         self.seconds, self.epoch = float(state["seconds"]), int(state["epoch"])
         self.diverged = bool(state["diverged"])
 
@@ -207,17 +203,8 @@ def _weighted_mean(losses: Tensor, sizes: list[int]) -> float:
 # ------------------------------------------------------------------------- what a step costs
 
 
-@dataclass
 class Spent:
-    """What a run has used so far."""
-
-    samples_paper: int = 0
-    samples: int = 0
-    multiply_adds: float = 0.0
-
-
-class Prices:
-    """The price of one step of an optimizer.
+    """What a run has used so far, at the price of one step of its optimizer.
 
     A small step of the recursive methods evaluates its b' samples at two points: 2b' samples, where
     the paper counts b'. The multiply-adds of a cycle follow `optim.blocks.costs`. A step of VR-CCD
@@ -227,6 +214,7 @@ class Prices:
     """
 
     def __init__(self, config: RunConfig, optimizer: Any, image: Tensor) -> None:
+        self.totals: dict[str, Any] = {"samples_paper": 0, "samples": 0, "multiply_adds": 0.0}
         net = optimizer.net
         costs = stage_costs(net.chain, Inputs((image,), {}))
         cycle = cycle_cost(costs, net.starts, direction(config.order))
@@ -239,16 +227,17 @@ class Prices:
         if config.precondition == "curvature":
             self._measuring = 2 * CURVATURE_ITERATIONS * cycle / CURVATURE_EVERY
 
-    def pay(self, spent: Spent, sizes: list[int], refresh: list[bool]) -> None:
+    def pay(self, sizes: list[int], refresh: list[bool]) -> None:
         """For these steps."""
         for size, large in zip(sizes, refresh, strict=True):
             evaluated = size if large else 2 * size
-            spent.samples_paper += size
-            spent.samples += evaluated
-            spent.multiply_adds += evaluated * self._step + size * self._measuring
+            self._add(size, evaluated, evaluated * self._step + size * self._measuring)
 
-    def pay_formation(self, spent: Spent, size: int) -> None:
+    def pay_formation(self, size: int) -> None:
         """For g_{−1}: the gradient of every block at x_0."""
-        spent.samples_paper += size
-        spent.samples += size
-        spent.multiply_adds += size * self._formation
+        self._add(size, size, size * self._formation)
+
+    def _add(self, samples_paper: int, samples: int, multiply_adds: float) -> None:
+        self.totals["samples_paper"] += samples_paper
+        self.totals["samples"] += samples
+        self.totals["multiply_adds"] += multiply_adds

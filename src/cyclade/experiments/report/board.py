@@ -27,9 +27,9 @@ from cyclade.experiments.report.groups import (
     gather,
     names,
     panels,
-    split_keys,
     subtitle,
-    title,
+    varying,
+    words_of,
 )
 
 ALONE = "seconds_alone"
@@ -146,14 +146,16 @@ def read(root: str | Path) -> Board:
         none = f"{len(final)} runs, none of which has begun" if len(final) > 1 else none
         raise ExperimentError(f"there is nothing to report: {root} holds {none}")
     groups = gather(final)
-    split = split_keys(groups) if plan.split_by is None else plan.split_by
+    split = plan.split_by
+    if split is None:  # by data sets, and by spectral steps
+        split = tuple(key for key in ("dataset", "spectral") if key in varying(groups))
     called = names(groups, split)
     methods = {called[group]: group.config.method for group in groups}
     entries = tuple(map(Entry, methods, styles(list(methods.values()))))
     number = {entry.label: i for i, entry in enumerate(entries)}
     drawn = tuple(
         Panel(
-            title(split, values),
+            ", ".join(map(words_of, split, values)),
             subtitle(members, split),
             tuple((number[called[group]], group) for group in members),
         )

@@ -181,11 +181,6 @@ def different(configs: Sequence[RunConfig]) -> list[str]:
     return [key for key in _KEYS if len({getattr(config, key) for config in configs}) > 1]
 
 
-def split_keys(groups: Sequence[Group]) -> tuple[str, ...]:
-    """What panels are split by when nobody says: data sets, and spectral steps."""
-    return tuple(key for key in ("dataset", "spectral") if key in varying(groups))
-
-
 def panels(groups: Sequence[Group], keys: Sequence[str]) -> dict[tuple[Any, ...], list[Group]]:
     """The groups by their values of these keys; None first, numbers by size."""
     found: dict[tuple[Any, ...], list[Group]] = {}
@@ -229,21 +224,14 @@ def _apart(within: Sequence[Sequence[Group]], keys: Sequence[str]) -> list[str]:
         key for key in _KEYS if key not in keys and any(key in varying(some) for some in within)
     ]
     chosen = [key for key in candidates if key not in _FOLLOWING]
+
+    def alike(some: Sequence[Group]) -> bool:
+        return len({named(group.config, chosen) for group in some}) < len(some)
+
     for key in (key for key in _FOLLOWING if key in candidates):
-        if all(_unique(some, chosen) for some in within):
-            break
-        chosen.append(key)
+        if any(map(alike, within)):
+            chosen.append(key)
     return chosen
-
-
-def _unique(groups: Sequence[Group], keys: Sequence[str]) -> bool:
-    values = [tuple(getattr(group.config, key) for key in keys) for group in groups]
-    return len(set(values)) == len(values)
-
-
-def title(keys: Sequence[str], values: Sequence[Any]) -> str:
-    """The title of a panel."""
-    return ", ".join(words_of(key, value) for key, value in zip(keys, values, strict=True))
 
 
 def subtitle(groups: Sequence[Group], keys: Sequence[str]) -> str:
