@@ -12,10 +12,8 @@ import tarfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from cyclade.experiments.datasets import find
@@ -131,7 +129,8 @@ def fetch(name: str, data_dir: str | Path | None = None, *, progress: bool = Fal
     """Make sure the data set is there, whole; download what is missing from the official source.
 
     Returns the folder of the files; None for digits, which comes with scikit-learn. A file that is
-    there but damaged is an error that names it: nothing of the user's is overwritten.
+    there but damaged is an error that names it: nothing of the user's is overwritten. With
+    `progress` every download is named as it begins.
     """
     official = find(name).official
     if official is None:
@@ -165,12 +164,11 @@ def _retrieve(official: Official, name: str, folder: Path, progress: bool) -> No
             f"fetching needs pooch: pip install pooch. Or put the file of {where} ({known}) into "
             f"{folder}"
         ) from error
-    pooch.get_logger().setLevel("ERROR")
+    pooch.get_logger().setLevel("INFO" if progress else "ERROR")
     reasons = []
     for host in official.hosts:
-        bar = _bar() if progress else False
         try:
-            pooch.retrieve(host + name, known, name, folder, progressbar=bar)
+            pooch.retrieve(host + name, known, name, folder)
             return
         except Exception as error:  # pooch passes on whatever its downloaders raise
             said = str(error).splitlines()[0] if str(error) else repr(error)
@@ -193,15 +191,3 @@ def _unpack(archive: Path, official: Official, target: Path) -> None:
         raise DataError(
             f"{archive} cannot be unpacked: {error}. Delete it and try again"
         ) from error
-
-
-def _bar() -> Any:
-    """A progress bar as pooch takes one, drawn by rich."""
-    from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
-
-    progress = Progress(BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    task = progress.add_task("", total=None)
-    progress.start()
-    bar = SimpleNamespace(total=0, close=progress.stop, reset=partial(progress.reset, task))
-    bar.update = lambda amount: progress.update(task, total=bar.total, advance=amount)
-    return bar
