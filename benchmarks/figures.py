@@ -13,14 +13,14 @@ are its arguments (in quotes where they hold spaces)::
     search fig1 0.01 method=PAGE spectral=none           what a learning rate came to in the search
     claims fig1                                          the table of claims of its page
     table1, batch, order, vr                             tables of docs/results.md
-    timing table1 SCCD seconds_per_iteration             milliseconds; with SGD behind it, the ratio
+    timing table1 SCCD seconds_per_iteration SGD         the ratio of two methods
     nets tf32 "SCCD forward, captured" "vs ours"         of nets-h200-tf32.json
     nets-lenet, nets-blocks, samples                     tables of docs/benchmarks
     by-hand cuda LeNet SCCD                              of nets-by-hand.json, in torch SGD steps
     deep gpt "adam 0"                                    a table of studies/deep/records.json
     deep-rates gpt "adam 0" 4                            the same by learning rate, first seed
     deep-ms gpt "adam 0" shuffled forward                milliseconds of one order over another's
-    linear summary, linear median, …                     of linear.csv
+    linear summary, linear table 32.2                    of linear.csv
     linear-both                                          linear.csv and linear-held.csv in two lines
     wheels                                               where the wheel was installed and tried
     linear-peer "lasso dense /10" celer                  a peer's time over ours on a line
@@ -32,7 +32,6 @@ are its arguments (in quotes where they hold spaces)::
     rows-pay table, rows-pay ahead saga held, …          of rows.csv: VRO-CCD and the others
     samples-over VR-CCD forward                          samples over those of VRO-CCD, forward
     batch-over 512 curvature SCCD                        seconds of an epoch, over another's
-    deep-cosine gpt "adam 0" forward 3.3e-5              the largest cosine of the same runs
     code cyclade.linear.tuning.DEFAULT.huge              a number that stands in the code
 """
 

@@ -262,24 +262,17 @@ def _ours(row: dict[str, str], kind: str) -> bool:
 # --------------------------------------------------------------------------------- linear models
 
 
-def linear(what: str, line: str = "") -> str:
-    """Of linear.csv: its summary, the table, or one number."""
+def linear(what: str, gigabytes: str = "") -> str:
+    """Of linear.csv: its summary, or the table."""
     records, notes = _linear()
     if what == "summary":
         return summary(records, notes)
-    if what == "table":
-        return markdown_table(records, float(line), notes)
-    if what == "ratio":
-        return f"{compare(records, line)['ratio']:.1f}"
-    found = measured(records, notes)
-    return f"{found[what]:.2f}" if isinstance(found[what], float) else str(found[what])
+    return markdown_table(records, float(gigabytes), notes)
 
 
 def linear_half(half: str, what: str) -> str:
-    """Of linear-HALF.csv, kinds of data in two halves: summary, table, or lines that are lost."""
+    """Of linear-HALF.csv, kinds of data in two halves: the table, or lines that are lost."""
     records = read_records(FOLDER / f"linear-{half}.csv")
-    if what == "summary":
-        return summary(records)
     names = {line: re.sub(rf"-{half}\d*", "", line) for line in lines_of(records)}
     if what == "behind":
         ratios = {name: compare(records, line)["ratio"] for line, name in names.items()}

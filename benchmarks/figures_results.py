@@ -66,43 +66,36 @@ def claims(experiment: str) -> str:
     return table(("claim", *found.head), rows)
 
 
-def timing(experiment: str, method: str, key: str, other: str = "") -> str:
-    """Milliseconds of a plain method, or its ratio to another's."""
-    mine = _time(experiment, method)[key]
-    if other:
-        return f"{mine / _time(experiment, other)[key]:.2f}"
-    return f"{1e3 * mine:.3f}" if key.startswith("seconds") else f"{mine:.3g}"
+def timing(experiment: str, method: str, key: str, other: str) -> str:
+    """The ratio of a plain method's time to another's."""
+    timed = board(experiment).timing
+    assert timed is not None
+    plain = {row["method"]: row for row in timed.rows if not row["spectral"]}
+    return f"{plain[method][key] / plain[other][key]:.2f}"
 
 
-def table1(kind: str = "whole") -> str:
+def table1() -> str:
     """Table 1 beside the paper's."""
     timed = board("table1").timing
     assert timed is not None
-    brief = kind == "brief"
     rows = []
     for row in timed.rows:
-        if brief and row["spectral"]:
-            continue
         paper = () if row["spectral"] else timed.paper.get(row["method"], ())
-        cells = [
+        samples = (row["samples_paper_per_epoch"], row["samples_per_epoch"])
+        rows.append([
             row["method"] + (", SN" if row["spectral"] else ""),
-            *(f"{number:g}" for number in paper or ()),
-            *([""] * (2 - len(paper))),
+            *([f"{number:g}" for number in paper] or ["", ""]),
             f"{1e3 * row['seconds_per_iteration']:.3f}",
             f"{row['seconds_per_epoch']:.3f}",
             f"{row['multiply_adds_per_iteration'] / 1e9:.3f}e9",
-        ]
-        if not brief:
-            samples = (row["samples_paper_per_epoch"], row["samples_per_epoch"])
-            cells += [", ".join(f"{number:,.0f}" for number in samples)]
-            cells += [f"{100 * row['seconds_per_epoch']:.1f} s"]
-        rows.append(cells)
-    head = [
+            ", ".join(f"{number:,.0f}" for number in samples),
+            f"{100 * row['seconds_per_epoch']:.1f} s",
+        ])  # fmt: skip
+    head = (
         "", "paper: s / iteration", "s / epoch", "here (H200): ms / iteration", "s / epoch",
-        "multiply-adds / iteration",
-    ]  # fmt: skip
-    more = ["samples / epoch (paper's count, as read)", "100 epochs"]
-    return table(head if brief else head + more, rows)
+        "multiply-adds / iteration", "samples / epoch (paper's count, as read)", "100 epochs",
+    )  # fmt: skip
+    return table(head, rows)
 
 
 def batch() -> str:
@@ -211,13 +204,6 @@ def _at(group: Group, key: str, epoch: int | None) -> Spread:
 def _accuracy(group: Group) -> str:
     lost = len(group.of_status("diverged"))
     return plus_minus(_at(group, "test_accuracy", None), 3) + (f" {'†' * lost}" if lost else "")
-
-
-def _time(experiment: str, method: str) -> dict[str, Any]:
-    timed = board(experiment).timing
-    assert timed is not None
-    plain = [row for row in timed.rows if row["method"] == method and not row["spectral"]]
-    return dict(plain[0])
 
 
 def _per_epoch(found: Board, group: Group) -> str:
