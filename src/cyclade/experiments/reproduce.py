@@ -20,7 +20,7 @@ from cyclade.experiments.official import verify
 from cyclade.experiments.plans import Curve, Plan
 from cyclade.experiments.report import report
 from cyclade.experiments.report.board import read as read_board
-from cyclade.experiments.report.claims import answers
+from cyclade.experiments.report.claims import claims_table
 from cyclade.experiments.report.groups import named
 from cyclade.experiments.report.page import count
 from cyclade.experiments.running import check_jobs
@@ -198,11 +198,6 @@ def outline(plan: Plan, out: str | Path) -> str:
 
 
 def findings(root: str | Path) -> str:
-    """The verdict on every claim of a plan; empty where it claims nothing."""
-    board = read_board(root)
-    lines = []
-    for claim in board.plan.paper:
-        lines.append(claim.claim)
-        for one in answers(board, claim.checks):
-            lines.append(f"  {one.verdict}: {one.compared}{f': {one.seen}' if one.seen else ''}")
-    return "\n".join(["What was seen, claim by claim:", *lines]) if lines else ""
+    """The verdict on every claim of a plan."""
+    table = claims_table(read_board(root)).text("compared", "verdict", "seen")
+    return f"What was seen, claim by claim:\n{table}"

@@ -8,7 +8,7 @@ from cyclade.experiments.report.board import read
 from cyclade.experiments.report.figures import print_figures
 from cyclade.experiments.report.page import page
 from cyclade.experiments.report.payload import payload
-from cyclade.experiments.report.tables import summary_table
+from cyclade.experiments.report.tables import full_table
 from cyclade.files.disk import check_writable, write
 
 __all__ = ["report", "summary"]
@@ -44,6 +44,7 @@ def report(root: str | Path, out: str | Path | None = None) -> Path:
 def summary(root: str | Path) -> str:
     """The end table of all runs at or below `root` in plain text: mean ± standard deviation.
 
-    Means are over the seeds that finished; diverged runs are counted beside them.
+    Means are over the seeds that finished; how many did, and which diverged, stands beside them.
     """
-    return summary_table(read(root)).text()
+    columns = ("method", "runs", "lr", "train loss", "test accuracy", "seconds")
+    return full_table(read(root)).text(*columns)

@@ -20,7 +20,6 @@ from cyclade.experiments.report.groups import (
     different,
     last,
     named,
-    varying,
     words_of,
 )
 
@@ -53,9 +52,13 @@ class Table:
         self.taken.update([at] if taken else [])
         self.lines.append(cells)
 
-    def text(self) -> str:
-        """With spaces between the columns."""
-        return aligned([self.head, *self.lines])
+    def text(self, *columns: str) -> str:
+        """With spaces between all columns, or these; titles stand above their parts."""
+        chosen = [i for i, name in enumerate(self.head) if not columns or name in columns]
+        lines = [[line[i] for i in chosen] for line in (self.head, *self.lines)]
+        head, *rest = aligned(lines).splitlines()
+        titled = ((self.titles.get(i), line) for i, line in enumerate(rest))
+        return "\n".join([head, *(part for pair in titled for part in pair if part is not None)])
 
     def words(self) -> set[int]:
         """The columns that are read as words (to the left) rather than numbers (to the right)."""
@@ -113,28 +116,6 @@ def _epoch(run: RunResult) -> int:
 
 
 # --------------------------------------------------------------------------- where the runs ended
-
-
-def summary_table(board: Board) -> Table:
-    """One line per group: the plain end table."""
-    own = ("spectral", "lr", "device")
-    extra = [key for key in varying(board.groups) if key not in own]
-    ends = ("train loss", "test accuracy", "seconds", "diverged")
-    table = Table(("method", "spectral", *extra, "lr", "seeds", *ends))
-    for group in board.groups:
-        config, runs = group.config, group.ended
-        under_way = "" if group.of_status("finished") or not runs else " (unfinished)"
-        named = [getattr(config, key) for key in ("spectral", *extra)]
-        table.add(
-            config.method,
-            *("none" if word is None else str(word) for word in named),
-            f"{config.lr:g}",
-            f"{len(runs)}{under_way}",
-            *_ends(runs, ("train_loss", "test_accuracy")),
-            plus_minus(last(runs, value("seconds")), 1),
-            str(len(group.of_status("diverged"))),
-        )
-    return table
 
 
 def _ends(runs: Sequence[RunResult], keys: Sequence[str]) -> Cells:
