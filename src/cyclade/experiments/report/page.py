@@ -22,7 +22,6 @@ from cyclade.experiments.report import tables
 from cyclade.experiments.report.board import ALONE, Board
 from cyclade.experiments.report.claims import RULE, claims_table, headline
 from cyclade.experiments.report.figures import WITHOUT, Printed
-from cyclade.experiments.report.payload import embedded
 from cyclade.experiments.report.tables import Table
 
 
@@ -39,7 +38,7 @@ def page(board: Board, data: dict[str, Any], printed: Printed | None) -> str:
         "title": plan.title or plan.name or f"Runs in {board.root.resolve().name}",
         "css": Markup(_resource("page.css")),
         "script": Markup(f"{_resource('chart.js')}\n{_resource('page.js')}"),
-        "data": Markup(embedded(data)),
+        "data": data,
         "version": cyclade.__version__,
         "times_table": timing and tables.timing_table(timing),
         "verdict": verdict,
@@ -78,10 +77,12 @@ def _resource(name: str) -> str:
 
 @cache
 def _templates() -> Environment:
-    return Environment(
+    made = Environment(
         loader=FunctionLoader(_resource), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
+    made.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    return made
 
 
 # --------------------------------------------------------------------------- how it was made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -51,7 +50,16 @@ def _series(board: Board, number: int, group: Group) -> dict[str, Any]:
         "entry": number,
         "seeds": len(group.averaged),
         "mean": _mean(group.averaged, xs, ys),
-        "runs": [_single(run, xs, ys) for run in group.runs if run.history],
+        "runs": [
+            {
+                "seed": run.config.seed,
+                "status": run.status,
+                "x": {key: [_number(x(row)) for row in run.history] for key, x in xs.items()},
+                "y": {key: [_number(y(row)) for row in run.history] for key, y in ys.items()},
+            }
+            for run in group.runs
+            if run.history
+        ],
     }
 
 
@@ -116,27 +124,8 @@ def _columns(spreads: Sequence[Spread]) -> dict[str, list[float | None]]:
     }
 
 
-def _single(run: RunResult, xs: dict[str, Value], ys: dict[str, Value]) -> dict[str, Any]:
-    return {
-        "seed": run.config.seed,
-        "status": run.status,
-        "x": {key: [_number(x(row)) for row in run.history] for key, x in xs.items()},
-        "y": {key: [_number(y(row)) for row in run.history] for key, y in ys.items()},
-    }
-
-
 def _number(number: float | None) -> float | None:
     """To six digits; JSON has no word for what is not finite."""
     if number is None or not math.isfinite(number):
         return None
     return float(f"{number:.6g}")
-
-
-def embedded(found: Any) -> str:
-    r"""JSON that may stand inside a script element, whatever its texts say.
-
-    >>> print(embedded({"a": "</script>"}))
-    {"a":"\u003c/script\u003e"}
-    """
-    text = json.dumps(found, allow_nan=False, separators=(",", ":"), ensure_ascii=True)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
