@@ -10,30 +10,22 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from test_trainers import lightning_module
+from small_nets import close
+from small_nets import net as small_net
+from test_trainers import data, lightning_module
 from torch import Tensor, nn
 
 from cyclade.optim import SCCD
 
 LR, EPOCHS = 0.1, 2
-
-
-def net() -> nn.Sequential:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3)).double()
-
-
-def batches() -> list[tuple[Tensor, Tensor]]:
-    generator = torch.Generator().manual_seed(1)
-    x = torch.randn(24, 6, generator=generator, dtype=torch.float64)
-    y = torch.randint(0, 3, (24,), generator=generator)
-    return [(x[i : i + 8], y[i : i + 8]) for i in range(0, 24, 8)]
+net = partial(small_net, 6, 5, 3)
 
 
 class MyPart(torch.utils.data.Dataset[Any]):
@@ -43,19 +35,11 @@ class MyPart(torch.utils.data.Dataset[Any]):
         self.half = slice(4 * rank, 4 * rank + 4)
 
     def __len__(self) -> int:
-        return len(batches())
+        return len(data())
 
     def __getitem__(self, k: int) -> Any:
-        x, y = batches()[k]
+        x, y = data()[k]
         return x[self.half], y[self.half]
-
-
-def one_process() -> nn.Module:
-    model = net()
-    opt = SCCD(model, F.cross_entropy, lr=LR, blocks="layers")
-    for x, y in batches() * EPOCHS:
-        opt.step(x, y)
-    return model
 
 
 # ----------------------------------------------------------------- what a rank does, by launcher
@@ -67,9 +51,10 @@ def with_accelerate() -> nn.Module:
     accelerator = accelerate.Accelerator(cpu=True)
     model = accelerator.prepare(net())  # in DDP's wrapper, which SCCD takes off again
     opt = SCCD(model, F.cross_entropy, lr=LR, blocks="layers")
-    for x, y in torch.utils.data.DataLoader(MyPart(accelerator.process_index), batch_size=None):
+    loader = torch.utils.data.DataLoader(MyPart(accelerator.process_index), batch_size=None)
+    for x, y in loader:
         opt.step(x, y)
-    for x, y in torch.utils.data.DataLoader(MyPart(accelerator.process_index), batch_size=None):
+    for x, y in loader:
 
         def closure(x: Tensor = x, y: Tensor = y) -> Tensor:
             opt.zero_grad()
@@ -116,11 +101,13 @@ def test_two_ranks(name: str, tmp_path: Path) -> None:
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
-    expected = [p.detach() for p in one_process().parameters()]
+    model = net()
+    opt = SCCD(model, F.cross_entropy, lr=LR, blocks="layers")
+    for x, y in data() * EPOCHS:
+        opt.step(x, y)
     for rank in range(2):
         found = json.loads((tmp_path / f"{rank}.json").read_text())
-        for p, q in zip(expected, found, strict=True):
-            torch.testing.assert_close(p, torch.tensor(q, dtype=p.dtype), rtol=0, atol=1e-10)
+        close(model, [torch.tensor(p, dtype=torch.float64) for p in found], 1e-10)
 
 
 if __name__ == "__main__":
