@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from small_nets import close
 from small_nets import net as small_net
-from test_trainers import data, lightning_module
+from test_trainers import QUIET, data, lightning_module
 from torch import Tensor, nn
 
 from cyclade.optim import SCCD
@@ -75,9 +75,8 @@ def with_lightning(automatic: bool) -> nn.Module:
         MyPart(module.global_rank), batch_size=None
     )
     trainer = lightning.Trainer(
-        strategy="ddp", devices=2, accelerator="cpu", max_epochs=EPOCHS, logger=False,
-        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
-        use_distributed_sampler=False,
+        strategy="ddp", devices=2, accelerator="cpu", max_epochs=EPOCHS,
+        use_distributed_sampler=False, **QUIET,
     )  # fmt: skip
     trainer.fit(module)
     return module.net

@@ -62,19 +62,6 @@ def test_signatures_show_the_real_parameters(cls: Any) -> None:
         assert name in str(cls.__doc__), name
 
 
-def test_an_optimizer_is_copied_with_its_model() -> None:
-    model = net(6, 5, 3)
-    opt = SCCD(model, F.cross_entropy, lr=0.1, momentum=0.9)
-    opt.step(*batch(8))
-    other, copied = copy.deepcopy((model, opt))
-    assert copied.net.model is other
-    for _ in range(3):
-        assert torch.equal(opt.step(*batch(8)), copied.step(*batch(8)))
-    for p, q in zip(model.parameters(), other.parameters(), strict=True):
-        assert p is not q
-        assert torch.equal(p, q)
-
-
 class GAN(nn.Module):
     """Both nets; in `turn` "G" the generator's loss, else the discriminator's."""
 

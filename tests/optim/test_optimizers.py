@@ -96,20 +96,6 @@ def test_schedulers_change_the_step(cls: Any, tensor_lr: bool) -> None:
     close(scheduled, manual, 1e-6)
 
 
-@pytest.mark.parametrize("cls", [SCCD, VROCCD, VRCCD])
-def test_groups_with_different_lr_and_decay(cls: Any) -> None:
-    model = net()
-    opt = build(cls, model, lr=[0.1, 0.0, 0.1])
-    before = values(model)
-    train(opt, 6)
-    after = values(model)
-    moved = [bool((a != b).any()) for a, b in zip(before, after, strict=True)]
-    assert moved == [True, True, False, False, True, True]
-    opt.param_groups[0]["weight_decay"] = 1e6
-    train(opt, 3)
-    assert float(model[0].weight.detach().abs().max()) < 1e-3
-
-
 @pytest.mark.parametrize("order", ["forward", "shuffled"])
 @pytest.mark.parametrize("precondition", [None, "spectral", "spectral-linear", "curvature", "adam"])
 @pytest.mark.parametrize("cls", ALL)
@@ -139,23 +125,18 @@ def test_a_resumed_run_is_bit_identical(cls: Any, precondition: Any, order: str)
 
 
 @pytest.mark.parametrize("cls", ALL)
-def test_frozen_parameters_are_left_alone(cls: Any) -> None:
-    model = net()
-    model[2].weight.requires_grad_(False)
-    opt = build(cls, model)
-    before = values(model)
-    train(opt, 6)
-    moved = [bool((a != b).any()) for a, b in zip(before, values(model), strict=True)]
-    assert moved == [True, True, False, True, True, True]
-
-
-@pytest.mark.parametrize("cls", ALL)
-def test_parameters_of_odd_layout(cls: Any) -> None:
+def test_parameters_frozen_with_a_zero_lr_or_of_odd_layout(cls: Any) -> None:
     odd, plain = net(), net()
     odd[0].weight.data = odd[0].weight.data.t().contiguous().t()
     assert not odd[0].weight.is_contiguous()
-    train(build(cls, odd), 6)
-    train(build(cls, plain), 6)
+    before = values(odd)
+    for model in (odd, plain):
+        model[2].weight.requires_grad_(False)
+        opt = build(cls, model)
+        opt.param_groups[-1]["lr"] = 0.0
+        train(opt, 6)
+    moved = [bool((a != b).any()) for a, b in zip(before, values(odd), strict=True)]
+    assert moved == [cls not in (SGD, PAGE) and k not in (2, 4, 5) for k in range(6)]
     close(odd, plain, 1e-13)
 
 
@@ -212,59 +193,26 @@ def test_micro_batches_are_one_large_batch(cls: Any) -> None:
     close(whole, parts, 1e-13)
 
 
-@pytest.mark.parametrize("cls", ALL)
-def test_maximize_and_clipping(cls: Any) -> None:
-    model = net()
-    opt = build(cls, model, maximize=True, clip_norm=0.5)
-    x, y = batch(16)
-    first = float(opt.step(x, y))
-    for _ in range(30):
-        last = float(opt.step(x, y, refresh=True))
-    assert last > first
-    clipped = net()
-    opt = build(cls, clipped, clip_norm=1e-9, lr=1.0)
-    before = values(clipped)
-    train(opt, 3)
-    for p, q in zip(before, values(clipped), strict=True):
-        assert float((p - q).norm()) < 1e-8
-
-
-def test_spectral_steps_follow_the_norm_of_the_weights() -> None:
-    model = net()
-    opt = build(SCCD, model, precondition="spectral")
-    for k in range(30):
-        opt.step(*batch(16, k))
-    for j, layer in enumerate((0, 2, 4)):
-        norm = torch.linalg.matrix_norm(model[layer].weight.detach(), 2)
-        torch.testing.assert_close(opt.runner.steps.metric(j), norm, rtol=0.05, atol=0)
-
-
 def test_curvature_is_the_norm_of_the_block_hessian() -> None:
     model = net()
     opt = build(SCCD, model, precondition="curvature", curvature_iterations=300, damping=0.0)
     x, y = batch(16)
-    names = [n for n, _ in model.named_parameters()]
-    params = {n: p.detach().clone() for n, p in model.named_parameters()}
-
-    def loss(weight: torch.Tensor, bias: torch.Tensor, layer: str) -> torch.Tensor:
-        given = {**params, f"{layer}.weight": weight, f"{layer}.bias": bias}
-        return F.cross_entropy(torch.func.functional_call(model, given, (x,)), y)
-
     exact = []
-    for layer in ("0", "2", "4"):
-        weight, bias = params[f"{layer}.weight"], params[f"{layer}.bias"]
+    for layer in (model[0], model[2], model[4]):
+        sizes = [layer.weight.numel(), layer.bias.numel()]
 
-        def flat(
-            v: torch.Tensor, weight: Any = weight, bias: Any = bias, layer: str = layer
-        ) -> Any:
-            w, b = v[: weight.numel()].view_as(weight), v[weight.numel() :].view_as(bias)
-            return loss(w, b, layer)
+        def loss(v: torch.Tensor, layer: Any = layer, sizes: Any = sizes) -> Any:
+            weight, bias = v.split(sizes)
+            found = x
+            for one in model:
+                own = (weight.view_as(layer.weight), bias)
+                found = F.linear(found, *own) if one is layer else one(found)
+            return F.cross_entropy(found, y)
 
-        point = torch.cat([weight.reshape(-1), bias])
-        H = torch.autograd.functional.hessian(flat, point)
+        point = torch.cat([layer.weight.detach().flatten(), layer.bias.detach()])
+        H = torch.autograd.functional.hessian(loss, point)  # type: ignore[no-untyped-call]
         exact.append(torch.linalg.matrix_norm(H, 2))
     opt.step(x, y)
-    assert len(names) == 6
     for j, norm in enumerate(exact):
         torch.testing.assert_close(opt.runner.steps.metric(j), norm, rtol=1e-3, atol=0)
 
@@ -335,24 +283,16 @@ def test_inputs_may_be_tuples_or_dicts(form: str) -> None:
 
 
 def test_the_page_sampler_is_a_function_of_seed_and_position() -> None:
-    first, again = (
-        PageBatchSampler(100, 20, 4, 0.3, seed=1),
-        PageBatchSampler(100, 20, 4, 0.3, seed=1),
-    )
-    whole = [b for _ in range(3) for b in first]
-    head = [b for b, _ in zip(again, range(5), strict=False)]
-    assert whole[:5] == head
+    sampler = PageBatchSampler(100, 20, 4, 0.3, seed=1)
+    whole = [b for _ in range(3) for b in sampler]
     resumed = PageBatchSampler(100, 20, 4, 0.3, seed=0)
     resumed.load_state_dict({"seed": 1, "position": 5})
     assert whole[5 : 5 + len(resumed)] == list(resumed)
     assert {len(b) for b in whole} == {20, 4}
     assert len(whole[0]) == 20
     assert all(len(set(b)) == len(b) for b in whole)
-    large = sum(
-        len(b) == 20
-        for b in [PageBatchSampler(100, 20, 4, 0.3, seed=2).draw(k) for k in range(2000)]
-    )
-    assert abs(large / 2000 - 0.3) < 0.04
+    large = [len(sampler.draw(k)) == 20 for k in range(2000)]
+    assert abs(sum(large) / 2000 - 0.3) < 0.04
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on one core
@@ -463,28 +403,6 @@ def test_bad_steps() -> None:
 
 
 @pytest.mark.parametrize("cls", ALL)
-def test_a_loss_that_is_not_finite_changes_nothing(cls: Any) -> None:
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3)).double()
-    opt = build(cls, model, momentum=0.9)
-    train(opt, 4)
-    model_before = copy.deepcopy(model.state_dict())
-    state_before = copy.deepcopy(opt.state_dict())
-    x, y = batch(16)
-    with pytest.raises(NotFiniteError, match="the loss is nan: the step was not applied"):
-        opt.step(x * torch.nan, y)
-    for name, value in model.state_dict().items():
-        assert torch.equal(value, model_before[name]), name
-    after = opt.state_dict()
-    for key, slots in state_before["state"].items():
-        for name, value in slots.items():
-            assert torch.equal(value, after["state"][key][name]), name
-    assert after["cyclade"].pop("draws") == state_before["cyclade"].pop("draws") + 1  # batch used
-    assert state_before["cyclade"] == after["cyclade"]
-    opt.step(x, y)
-
-
-@pytest.mark.parametrize("cls", ALL)
 @pytest.mark.parametrize("size", [16, 4])
 def test_a_gradient_that_is_not_finite_is_not_applied(cls: Any, size: int) -> None:
     """The loss is finite: only a look at the gradients, the lagged ones included, sees it."""
@@ -524,8 +442,13 @@ def test_a_gradient_that_is_not_finite_is_not_applied(cls: Any, size: int) -> No
 
 
 @pytest.mark.parametrize("cls", ALL)
-def test_a_failed_first_gradient_changes_nothing_either(cls: Any) -> None:
-    """Micro-batches, a shuffled order, spectral norms, curvature, and a loss of the wrong shape."""
+@pytest.mark.parametrize(
+    "options",
+    [{"momentum": 0.9}, {"precondition": "curvature", "curvature_every": 1, "order": "shuffled"}],
+    ids=["momentum", "curvature"],
+)
+def test_a_failed_first_gradient_changes_nothing(cls: Any, options: dict[str, Any]) -> None:
+    """A loss that is NaN, in micro-batches too, or of the wrong shape; with spectral norms."""
     torch.manual_seed(0)
     layers = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3)).double()
     model = spectral_normalise(layers)
@@ -535,24 +458,31 @@ def test_a_failed_first_gradient_changes_nothing_either(cls: Any) -> None:
         return F.cross_entropy(out, target, reduction="none" if broken else "mean")
 
     b = {"b": 16, "b_small": 4} if cls in RECURSIVE else {}
-    opt = cls(model, loss_fn, lr=0.01, order="shuffled", precondition="curvature",
-              curvature_every=1, **b)  # fmt: skip
+    opt = cls(model, loss_fn, lr=0.01, **options, **b)
     train(opt, 5)
     before = copy.deepcopy(model.state_dict())
-    state = copy.deepcopy(opt.state_dict()["cyclade"])
+    state = copy.deepcopy(opt.state_dict())
     x, y = batch(16)
+    with pytest.raises(NotFiniteError, match="the loss is nan: the step was not applied"):
+        opt.step(x * torch.nan, y)
     with pytest.raises(NotFiniteError):
         opt.step([(x[:8], y[:8]), (x[8:] * torch.nan, y[8:])])
     broken = True
     with pytest.raises(ValueError, match="scalar"):
         opt.step(x, y)
     broken = False
-    after = opt.state_dict()["cyclade"]
+    after = opt.state_dict()
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name]), name
-    assert {k: v for k, v in after.items() if k not in ("draws", "trail")} == {
-        k: v for k, v in state.items() if k not in ("draws", "trail")
-    }
+    for own in (state["cyclade"], after["cyclade"]):
+        own["draws"] -= 3 if own is after["cyclade"] else 0  # a failed step uses its batch
+        if "order" in options:  # the tape holds tensors
+            del own["trail"]
+    assert after["cyclade"] == state["cyclade"]
+    if "momentum" in options:  # the curvature was measured before the loss was seen
+        for key, places in state["state"].items():
+            for name, value in places.items():
+                assert torch.equal(value, after["state"][key][name]), name
     opt.step(x, y)
     assert all(torch.isfinite(p).all() for p in model.parameters())
 

@@ -100,13 +100,6 @@ def test_one_block_a_layer_is_one_word_away_and_its_price_is_said() -> None:
     assert numbers.net.m == 13  # an order of numbers speaks of layers
 
 
-def test_a_number_of_blocks_needs_no_example() -> None:
-    opt = SCCD(deep(), F.cross_entropy, lr=0.1, blocks=4)
-    assert opt.net.m == 13
-    opt.step(*batch())
-    assert opt.net.m == 4
-
-
 def test_groups_stay_for_schedulers_and_may_differ_within_a_block() -> None:
     """A block of several layers with their own lr and decay is what its layers would do."""
     model, twin = deep(3).double(), deep(3).double()

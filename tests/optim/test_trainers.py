@@ -5,6 +5,7 @@ A twin runs the same cycles by hand: one backward pass of the model for each blo
 
 from __future__ import annotations
 
+import copy
 import pickle
 from typing import Any
 
@@ -45,25 +46,6 @@ def by_hand(model: nn.Module, blocks: Any, batches: Any, clip: float | None = No
                     params[name] -= LR * params[name].grad
 
 
-def test_a_closure_may_be_given_by_name() -> None:
-    model, twin = net(), net()
-    opt = SCCD(model, lr=LR, blocks="layers")
-    for x, y in data():
-
-        def closure(x: Tensor = x, y: Tensor = y) -> Tensor:
-            opt.zero_grad()
-            loss = F.cross_entropy(model(x), y)
-            loss.backward()
-            return loss
-
-        expected = float(F.cross_entropy(model(x), y).detach())
-        assert float(opt.step(closure=closure)) == pytest.approx(expected, abs=1e-13)
-    by_hand(twin, opt.net.blocks, data())
-    close(model, twin, 1e-12)
-    with pytest.raises(TypeError, match="a batch or a closure, not both"):
-        opt.step(x, closure=closure)
-
-
 def test_a_closure_chooses_affordable_blocks_too() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(*[nn.Linear(6, 6) for _ in range(8)]).double()
@@ -79,20 +61,21 @@ def test_a_closure_chooses_affordable_blocks_too() -> None:
     assert len(calls) == opt.net.m == 2
 
 
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda whole: pickle.loads(pickle.dumps(whole))])
 @pytest.mark.parametrize("cls", [SCCD, VROCCD, SGD])
-def test_an_optimizer_can_be_pickled_with_its_model(cls: Any) -> None:
+def test_an_optimizer_is_copied_and_pickled_with_its_model(cls: Any, copied: Any) -> None:
     options: dict[str, Any] = {"b": 8, "b_small": 2} if cls is VROCCD else {}
     model = net()
     opt = cls(model, F.cross_entropy, lr=LR, momentum=0.9, order="shuffled", **options)
-    untouched = pickle.loads(pickle.dumps(opt))
-    assert untouched.draws == 0
+    assert copied(opt).draws == 0
     for x, y in data():
         opt.step(x, y)
-    copies = pickle.loads(pickle.dumps({"model": model, "opt": opt}))
-    assert copies["opt"].net.model is copies["model"]
+    other, again = copied((model, opt))
+    assert again.net.model is other
     for x, y in data():
-        assert torch.equal(opt.step(x, y), copies["opt"].step(x, y))
-    close(model, copies["model"], 1e-12)
+        assert torch.equal(opt.step(x, y), again.step(x, y))
+    assert model[0].weight is not other[0].weight
+    close(model, other)
 
 
 def test_batches_may_be_fed_to_a_step_without_arguments() -> None:
@@ -114,6 +97,8 @@ def test_batches_may_be_fed_to_a_step_without_arguments() -> None:
         opt.step(*b)
     with pytest.raises(TypeError, match="a closure weighs its own"):
         literal.step(lambda: F.cross_entropy(twin(a[0]), a[1]), weights=[1.0])
+    with pytest.raises(TypeError, match="a batch or a closure, not both"):
+        literal.step(a[0], closure=lambda: F.cross_entropy(twin(a[0]), a[1]))
 
 
 def test_gradients_accumulated_before_a_closure_are_refused() -> None:
@@ -197,18 +182,25 @@ def lightning_module(lightning: Any, automatic: bool, model: nn.Module) -> Any:
     return Module()
 
 
+QUIET: dict[str, Any] = {
+    "logger": False, "enable_checkpointing": False, "enable_progress_bar": False,
+    "enable_model_summary": False,
+}  # fmt: skip
+
+
+def fitted(lightning: Any, module: Any, folder: Any, **options: Any) -> Any:
+    trainer = lightning.Trainer(accelerator="cpu", default_root_dir=folder, **QUIET, **options)
+    trainer.fit(module, torch.utils.data.DataLoader(data(), batch_size=None))
+    return trainer
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("automatic", "clip"), [(True, None), (True, 0.2), (False, None)], ids=str)
 def test_lightning(automatic: bool, clip: float | None, tmp_path: Any) -> None:
     lightning = pytest.importorskip("lightning")
     model, twin = net(), net()
     module = lightning_module(lightning, automatic, model)
-    trainer = lightning.Trainer(
-        max_epochs=2, accelerator="cpu", logger=False, enable_checkpointing=False,
-        enable_progress_bar=False, enable_model_summary=False, gradient_clip_val=clip,
-        default_root_dir=tmp_path,
-    )  # fmt: skip
-    trainer.fit(module, torch.utils.data.DataLoader(data(), batch_size=None))
+    trainer = fitted(lightning, module, tmp_path, max_epochs=2, gradient_clip_val=clip)
     assert trainer.global_step == 6
     by_hand(twin, module.opt.net.blocks, data() * 2, clip)
     close(model, twin, 1e-12)
@@ -218,13 +210,8 @@ def test_lightning(automatic: bool, clip: float | None, tmp_path: Any) -> None:
 def test_lightning_may_not_accumulate_behind_a_closure(tmp_path: Any) -> None:
     lightning = pytest.importorskip("lightning")
     module = lightning_module(lightning, True, net())
-    trainer = lightning.Trainer(
-        max_epochs=1, accelerator="cpu", logger=False, enable_checkpointing=False,
-        enable_progress_bar=False, enable_model_summary=False, accumulate_grad_batches=3,
-        default_root_dir=tmp_path,
-    )  # fmt: skip
     with pytest.raises(ValueError, match=r"holds a \.grad .*feed every micro-batch"):
-        trainer.fit(module, torch.utils.data.DataLoader(data(), batch_size=None))
+        fitted(lightning, module, tmp_path, max_epochs=1, accumulate_grad_batches=3)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -318,25 +305,3 @@ def test_the_trainer_of_transformers(tmp_path: Any, accumulate: int) -> None:
         if k == 0:  # the log is one step late
             assert done.training_loss == pytest.approx(float(loss) / 2, rel=1e-3)
     close(model, twin, 1e-12)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_the_trainer_of_transformers_with_mixed_precision(tmp_path: Any) -> None:
-    """bf16=True wraps the forward, which then runs whole and says why."""
-    transformers = pytest.importorskip("transformers")
-    pytest.importorskip("accelerate")
-
-    class Cyclic(transformers.Trainer):
-        def training_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Tensor:
-            return opt.feed(dict(inputs))
-
-    model = WithLoss()
-    opt = SCCD(model, lr=LR)
-    rows = [{"x": torch.randn(6), "labels": torch.tensor(k % 3)} for k in range(8)]
-    arguments = transformers.TrainingArguments(
-        output_dir=str(tmp_path), max_steps=1, per_device_train_batch_size=4, report_to=[],
-        use_cpu=True, disable_tqdm=True, save_strategy="no", bf16=True,
-    )  # fmt: skip
-    trainer = Cyclic(model=model, args=arguments, train_dataset=rows, optimizers=(opt, None))
-    with pytest.warns(CutWarning, match=r"bf16=True of transformers.*opt\.step under"):
-        trainer.train()
