@@ -259,26 +259,6 @@ def test_spectral_normalisation_as_a_reparametrisation() -> None:
     assert float(norm) == pytest.approx(1.0, abs=0.02)
 
 
-@pytest.mark.parametrize("form", ["tuple", "dict"])
-def test_inputs_may_be_tuples_or_dicts(form: str) -> None:
-    torch.manual_seed(0)
-    model = written(
-        lambda self, a, b, scale=1.0: self.top(torch.tanh(self.left(a) + scale * self.right(b))),
-        left=nn.Linear(6, 4), right=nn.Linear(3, 4), top=nn.Linear(4, 3),
-    ).double()  # fmt: skip
-    plain = copy.deepcopy(model)
-    a, y = batch(16)
-    b = torch.randn(16, 3, dtype=torch.float64)
-    inputs: Any = (a, b) if form == "tuple" else {"a": a, "b": b, "scale": 0.5}
-    opt = build(SCCD, model, lr=0.1)
-    expected = F.cross_entropy(plain(a, b, 1.0 if form == "tuple" else 0.5), y)
-    assert float(opt.step(inputs, y)) == pytest.approx(float(expected.detach()), abs=1e-14)
-    assert opt.net.m == 3
-    for _ in range(30):
-        loss = opt.step(inputs, y)
-    assert loss < expected
-
-
 # ------------------------------------------------------------------------------------- the sampler
 
 
@@ -353,26 +333,27 @@ ERRORS: list[tuple[dict[str, Any], str]] = [
     ({"order": "up"}, "order='up' is unknown"),
     ({"reg": 0.1}, "reg must be a Regulariser"),
     ({"reg": {"layer9": L1(0.1)}}, "reg names 'layer9'"),
+    ({"cls": VRCCD, "order": "greedy"}, "order='greedy' compares blocks"),
+    ({"model": net().parameters()}, r"give the model itself, not model\.parameters\(\)"),
 ]
 
 
 @pytest.mark.parametrize(("options", "message"), ERRORS, ids=[text for _, text in ERRORS])
 def test_bad_arguments(options: dict[str, Any], message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
-        build(SCCD, net(), **options)
-
-
-def test_orders_and_models_that_do_not_fit() -> None:
-    with pytest.raises(ValueError, match="order='greedy' compares blocks"):
-        build(VRCCD, net(), order="greedy")
-    with pytest.raises(TypeError, match=r"give the model itself, not model\.parameters\(\)"):
-        SCCD(net().parameters(), nn.CrossEntropyLoss())
+        build(**{"cls": SCCD, "model": net(), **options})
 
 
 def test_bad_steps() -> None:
     x, y = batch(16)
-    with pytest.raises(TypeError, match=r"SCCD\.step needs the batch"):
-        build(SCCD, net()).step()
+    for given, more, message in (
+        ((), {}, r"SCCD\.step needs the batch"),
+        ((x,), {}, "loss_fn needs a target"),
+        ((x[:0], y[:0]), {}, "an empty batch"),
+        ((x, y), {"refresh": False}, "no estimate that refresh=False corrects"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            build(SCCD, net()).step(*given, **more)
     opt = build(VROCCD, net())
     with pytest.raises(ValueError, match="the first batch must be a large one"):
         opt.step(x[:4], y[:4])
@@ -397,6 +378,9 @@ def test_bad_steps() -> None:
         build(SCCD, net(dtype=torch.float32)).step(x.float(), y)
     moved = net()
     opt = build(SCCD, moved)
+    moved[0].weight.requires_grad_(False)
+    with pytest.raises(RuntimeError, match=r"0\.weight was frozen or unfrozen"):
+        opt.step(x, y)
     moved[0].weight.data = torch.zeros(8, 6, dtype=torch.float64)
     with pytest.raises(RuntimeError, match=r"the storage or shape of 0.weight changed"):
         opt.step(x, y)
@@ -600,21 +584,6 @@ def test_tied_modules_may_be_named_and_a_reg_must_find_something() -> None:
     assert opt.net.blocks[2].params == ("head.bias",)
     with pytest.raises(ValueError, match="has no trained weight"):
         build(SCCD, nn.Sequential(nn.Linear(6, 3), nn.BatchNorm1d(3)), reg={"1": L1(1.0)})
-
-
-def test_steps_that_lack_something_and_parameters_frozen_later_are_refused() -> None:
-    x, y = batch(16)
-    with pytest.raises(ValueError, match="loss_fn needs a target"):
-        build(SCCD, net()).step(x)
-    with pytest.raises(ValueError, match="an empty batch"):
-        build(SCCD, net()).step(x[:0], y[:0])
-    with pytest.raises(ValueError, match="no estimate that refresh=False corrects"):
-        build(SCCD, net()).step(x, y, refresh=False)
-    model = net()
-    opt = build(SCCD, model)
-    model[0].weight.requires_grad_(False)
-    with pytest.raises(RuntimeError, match=r"0\.weight was frozen or unfrozen"):
-        opt.step(x, y)
 
 
 def test_a_gradient_whose_sum_overflows_is_finite() -> None:
