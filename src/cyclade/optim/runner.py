@@ -23,7 +23,6 @@ from cyclade.optim.cycle.sweep import Checked, CheckedLag, StagedSweep
 from cyclade.optim.net import Batch, FlatPoint, LivePoint, Net
 from cyclade.optim.options import GroupOptions, baked_in
 from cyclade.optim.ranks.distributed import OneProcess
-from cyclade.optim.ranks.reducing import IdleSweep
 from cyclade.optim.spectral import spectral_norms
 from cyclade.optim.stages import Replay
 from cyclade.optim.state import BlockState
@@ -202,12 +201,10 @@ class CycleRunner:
     def _sweep(
         self, point: LivePoint | FlatPoint, batches: list[Batch], replays: list[Any], *,
         live: bool, in_pieces: Collection[int] = (),
-    ) -> StagedSweep | ModelSweep | IdleSweep:  # fmt: skip
+    ) -> StagedSweep | ModelSweep:  # fmt: skip
         """A sweep over `point` on these batches; only a live one moves buffers."""
-        if not replays:  # all samples are on other ranks
-            return IdleSweep(self.net, point)
         sign = self.options.sign
-        if not isinstance(replays[0], Replay):
+        if replays and not isinstance(replays[0], Replay):
             return ModelSweep(self.net, point, replays[0], live=live, sign=sign)
         return StagedSweep(
             self.net, point, batches, replays, live=live, sign=sign,

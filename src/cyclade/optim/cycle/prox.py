@@ -52,38 +52,28 @@ def net_regularisers(
     A single `reg` acts on every parameter with at least two dimensions (weights, not biases or
     normalisation scales); a mapping names parameters, or modules whose weights are meant.
     """
-    names = [name for block in net.blocks for name in block.params]
     chosen: dict[str, Regulariser] = {}
     if isinstance(reg, Mapping):
-        modules = dict(net.model.named_modules())
         for key, one in reg.items():
             _require(one, f"reg[{key!r}]")
-            if key in names:
-                chosen[key] = one
-            elif key in modules:
-                owned = {id(p) for p in modules[key].parameters()}
-                inside = [n for n in names if id(net.parameters[n]) in owned and _is_weight(net, n)]
-                if not inside:
-                    raise ValueError(
-                        f"reg names the module {key!r}, which has no trained weight (a parameter "
-                        "with two or more dimensions): name its parameters"
-                    )
-                chosen.update(dict.fromkeys(inside, one))
-            else:
+            found = _named(net, key)
+            inside = [name for name in found if name == key or _is_weight(net, name)]
+            if not inside:
                 raise ValueError(
-                    f"reg names {key!r}, which is neither a trained parameter nor a module"
+                    f"reg names {key!r}, which has no trained weight (a parameter with two or more "
+                    "dimensions): name parameters, or modules with weights"
                 )
+            chosen.update(dict.fromkeys(inside, one))
     elif reg is not None:
         _require(reg, "reg")
-        chosen = dict.fromkeys([name for name in names if _is_weight(net, name)], reg)
+        chosen = dict.fromkeys([name for name in _trained(net) if _is_weight(net, name)], reg)
     return [_of_block(net, j, chosen) for j in range(net.m)]
 
 
 def no_decay_names(no_decay: str | Iterable[str], net: Net) -> set[str]:
     """The trained parameters that never decay: "biases" are all that are not weights."""
-    names = [name for block in net.blocks for name in block.params]
     if no_decay == "biases":
-        return {name for name in names if not _is_weight(net, name)}
+        return {name for name in _trained(net) if not _is_weight(net, name)}
     if isinstance(no_decay, str):
         raise ValueError(
             f"no_decay={no_decay!r}: 'biases' (all parameters with fewer than two dimensions), or "
@@ -91,11 +81,22 @@ def no_decay_names(no_decay: str | Iterable[str], net: Net) -> set[str]:
         )
     found: set[str] = set()
     for key in no_decay:
-        inside = {name for name in names if name == key or name.startswith(f"{key}.")}
+        inside = _named(net, key)
         if not inside:
             raise ValueError(f"no_decay names {key!r}, which has no trained parameter")
-        found |= inside
+        found.update(inside)
     return found
+
+
+def _trained(net: Net) -> list[str]:
+    return [name for block in net.blocks for name in block.params]
+
+
+def _named(net: Net, key: str) -> list[str]:
+    """The trained parameters of this name, or of the module of this name."""
+    modules = dict(net.model.named_modules())
+    owned = {id(p) for p in modules[key].parameters()} if key in modules else set()
+    return [name for name in _trained(net) if name == key or id(net.parameters[name]) in owned]
 
 
 def _of_block(net: Net, j: int, chosen: Mapping[str, Regulariser]) -> Regulariser:

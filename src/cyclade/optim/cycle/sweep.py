@@ -111,6 +111,10 @@ class StagedSweep:
             else:
                 gj = self._scaled(dense(found, leaves), batch)
                 total = gj if total is None else total + gj
+        if total is None:  # all samples are on other ranks
+            total = torch.zeros_like(self._point.get(j))
+            exact = torch.promote_types(total.real.dtype, torch.float32)  # as others' losses
+            losses.append(total.new_zeros((), dtype=exact))
         self.unused[j] = unused
         if first:
             self.loss = losses[0] if len(losses) == 1 else torch.stack(losses).sum()

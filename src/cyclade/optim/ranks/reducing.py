@@ -15,29 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cyclade.optim.net import FlatPoint, LivePoint, Net
+from cyclade.optim.net import Net
 from cyclade.ranks import RankLostError, Ranks
 
 _WIDE = (torch.float32, torch.float64)
-
-
-class IdleSweep:
-    """The sweep of a rank that has no samples of this batch: nothing, from no parameter."""
-
-    def __init__(self, net: Net, point: LivePoint | FlatPoint) -> None:
-        self._net, self.get, self.set = net, point.get, point.set
-        self.loss: Tensor | None = None
-        self.unused: dict[int, set[int]] = {}
-
-    def grad(self, j: int) -> Tensor:
-        self.unused[j] = set(range(len(self._net.blocks[j].params)))
-        zeros = torch.zeros_like(self.get(j))
-        exact = torch.promote_types(zeros.real.dtype, torch.float32)  # as others' losses, mostly
-        self.loss = torch.zeros((), dtype=exact, device=zeros.device)
-        return zeros
-
-    def hvp(self, j: int, v: Tensor) -> Tensor:
-        return torch.zeros_like(v)
 
 
 class Reduced:
