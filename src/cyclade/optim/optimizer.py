@@ -340,7 +340,6 @@ class CyclicOptimizer(torch.optim.Optimizer):
         if refresh is None and self.recursive:
             raise ValueError("step(closure) cannot see the batch size: give refresh=True or False")
         arguments.check_closure(self.param_groups, self.net.parameters)
-        self.net.check_unchanged()
         self._routes.check_parameters()
         if self._runner is None:  # a closure costs a pass for every block
             self._arrange(self.partitioning.for_closures(self.net.chain))

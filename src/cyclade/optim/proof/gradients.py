@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from cyclade.optim._trees import pytree
 from cyclade.optim.cycle.closures import ModelReplay, ModelSweep
 from cyclade.optim.cycle.sweep import StagedSweep
-from cyclade.optim.net import Batch, LivePoint, Net
+from cyclade.optim.net import Batch, LivePoint, Net, unflatten
 from cyclade.optim.stages import Replay
 from cyclade.optim.stages.preserve import (
     Watch,
@@ -129,36 +129,27 @@ class Proof:
 
     def check_gradients(self) -> None:
         """Hold the gradient of every block against the model's."""
-        with proving(), self.net.chain.eager(), preserved(self.net.model):
-            net, point = self.net, LivePoint(self.net)
-            self._compare(
-                ModelSweep(net, point, ModelReplay(net, [self.batch]), live=False)
-                if net.whole_model
-                else StagedSweep(net, point, [self.batch], [Replay()], live=False)
-            )
-            if self.effects and self.net.chain.how in ("fx", "export"):
+        net, point, sweep = self.net, LivePoint(self.net), None
+        with proving(), net.chain.eager(), preserved(net.model):
+            if net.whole_model:
+                sweep = ModelSweep(net, point, ModelReplay(net, [self.batch]), live=False)
+            self._compare(sweep or StagedSweep(net, point, [self.batch], [Replay()], live=False))
+            if self.effects and net.chain.how in ("fx", "export"):
                 self._compare_effects()
 
-    def _loose(self) -> float:
-        """How many roundings gradients may be apart.
-
-        Accelerators and autocast multiply in fewer digits than they add (TF32, bfloat16), and may
-        take another kernel for one weight's gradient than for all.
-        """
-        device = self.loss.device.type
-        rough = device != "cpu" or torch.is_autocast_enabled(device)
-        return _ROUGH if rough else OTHER_KERNELS
-
     def _compare(self, sweep: StagedSweep | ModelSweep) -> None:
-        net, weight, loose = self.net, self.batch.weight, self._loose()
+        net, weight, device = self.net, self.batch.weight, self.loss.device.type
+        # Accelerators and autocast multiply in fewer digits than they add (TF32, bfloat16), and may
+        # take another kernel for one weight's gradient than for all.
+        rough = device != "cpu" or torch.is_autocast_enabled(device)
+        loose = _ROUGH if rough else OTHER_KERNELS
         # Other kernels draw other masks: with an export only the pattern can be compared.
         by_value = self.finite and not (net.chain.how == "export" and net.chain.random)
         known = [g.abs().max() for g in self.grads.values() if g is not None and g.numel()]
         # A gradient that is rounding alone (a bias before batch norm) has no scale of its own.
         floor = max((float(g) for g in known), default=0.0) * (1.0 if loose == _ROUGH else 0.01)
         for j, block in enumerate(net.blocks):
-            flat = sweep.grad(j) / weight
-            pieces = torch.split(flat, [net.parameters[n].numel() for n in block.params])
+            pieces = unflatten(sweep.grad(j) / weight, [p.shape for p in net.block_parameters(j)])
             for k, (name, piece) in enumerate(zip(block.params, pieces, strict=True)):
                 expected = self.grads[name]
                 if expected is None or not bool(expected.any()):
@@ -168,12 +159,8 @@ class Proof:
                         f"{name} gets a gradient in the model but none in its stages: forward "
                         "reaches it in a way that is not through the module that owns it"
                     )
-                if by_value and not same(
-                    piece.view_as(expected).to(expected.dtype),
-                    expected,
-                    loose=loose,
-                    scale=floor,
-                ):
+                piece = piece.to(expected.dtype)
+                if by_value and not same(piece, expected, loose=loose, scale=floor):
                     raise UnprovedError(
                         f"{name} has another gradient in the stages than in the model (hooks, "
                         "gradients within forward or the loss, or values kept outside)"
@@ -191,14 +178,11 @@ class Proof:
             with Watch(net.model) as watch:
                 env = net.chain.run(self.batch.inputs, tensors, live=False)
             loss = net.loss_of(net.chain.output(env), self.batch)
-        kept = watch.seen + custom_functions(loss)
-        lost = Counter(self.effects)
-        lost.subtract(kept)
-        for name, count in lost.items():
-            if count > 0:
-                raise UnprovedError(
-                    f"forward uses {name}, which a record by {net.chain.how} leaves out"
-                )
+        lost = Counter(self.effects) - Counter(watch.seen + custom_functions(loss))
+        for name in lost:
+            raise UnprovedError(
+                f"forward uses {name}, which a record by {net.chain.how} leaves out"
+            )
 
     def _refuse_moving(self, watch: Watch) -> None:
         """Frozen parameters that forward writes to are state; trained ones cannot be."""
@@ -215,14 +199,13 @@ class Proof:
         batch, model = self.batch, self.net.model
         given = pytree.tree_leaves((batch.inputs.args, dict(batch.inputs.kwargs), batch.target))
         known = {id(p) for p in model.parameters()} | {id(v) for v in given}
-        strangers = [leaf for leaf in _leaves(loss) if id(leaf) not in known]
+        strangers = {id(leaf): leaf for leaf in _leaves(loss) if id(leaf) not in known}
         if not strangers:
             return
         with Watch(model):
             again = model(*batch.inputs.args, **batch.inputs.kwargs)
-        still = {id(leaf) for leaf in _leaves(self.net.loss_of(again, batch))}
-        for leaf in strangers:
-            if id(leaf) in still:
+        for leaf in _leaves(self.net.loss_of(again, batch)):
+            if id(leaf) in strangers:
                 kind = "parameter" if isinstance(leaf, nn.Parameter) else "tensor"
                 raise ValueError(
                     f"the loss depends on a trained {kind} of shape {tuple(leaf.shape)} that is "

@@ -234,7 +234,8 @@ class Routes:
         return True
 
     def check_parameters(self) -> None:
-        """Refuse to go on when the model has other parameters than it had."""
+        """Refuse to go on when the model has other parameters than it had, or changed ones."""
+        self.net.check_unchanged()
         if self._structure.changed():
             self.net.check_registry()
 
