@@ -1,10 +1,10 @@
 """Experimental: models cut over ranks by torch's `fully_shard` (FSDP2), cycles over its units.
 
 A block is an FSDP unit. Parameters, the lagged point and the estimates lie in shards, one part on
-every rank. In the turn of block j the units are gathered one after the other, by FSDP's own hooks,
-for the forward pass and again for the backward pass, which `torch.autograd.grad` runs down to unit
-j alone: no other gradient is formed, FSDP finds none to reduce, and g^j is reduced and scattered
-here. The update touches the rank's own shard. So the trajectory is that of one process.
+every rank. In the turn of block j FSDP's own hooks gather the units one after the other, for the
+forward pass and for the backward pass, which `torch.autograd.grad` runs down to unit j alone. So no
+other gradient is formed, and g^j is reduced and scattered here. The update touches the rank's own
+shard, and the trajectory is that of one process.
 
 What a cycle sends: every gradient once, as FSDP does. In forward order unit i of m is gathered for
 i forward and i backward passes, once more to go on from it, and once because FSDP fetches it ahead:
@@ -41,26 +41,19 @@ _RATES = ("lr", "weight_decay")
 
 
 class Unit:
-    """One FSDP unit: the parameters that it gathers itself."""
+    """One FSDP unit: the parameters that it gathers itself, not those of units inside it."""
 
     def __init__(self, name: str, module: Any) -> None:
         self.name, self.module, self.stage = name, module, 0
-        self._places = [
-            (m, key) for m in _own(module) for key, p in m._parameters.items() if p is not None
-        ]
+        units = [u for u in module.modules() if isinstance(u, FSDPModule) and u is not module]
+        inside = {m for unit in units for m in unit.modules()}
+        own = [m for m in module.modules() if m not in inside]
+        self._places = [(m, key) for m in own for key, p in m._parameters.items() if p is not None]
 
     @property
     def params(self) -> list[Any]:
         """DTensors; inside the module's forward pass, and only there, whole parameters."""
         return [getattr(inner, key) for inner, key in self._places]
-
-
-def _own(module: nn.Module) -> Iterator[nn.Module]:
-    """A module and all in it that is not in a unit of its own."""
-    yield module
-    for child in module.children():
-        if not isinstance(child, FSDPModule):
-            yield from _own(child)
 
 
 class ShardedPoint:
@@ -212,12 +205,15 @@ def _check(model: nn.Module, units: list[Unit]) -> None:
 class _ShardedOptimizer(torch.optim.Optimizer):
     """What both methods share. To a cycle it is the step x − lr g and the prox of weight decay."""
 
+    sizes: tuple[int, ...] = ()  # b and b', for a method that carries an estimate
+
     def __init__(
-        self, model: nn.Module, loss_fn: Callable[..., Tensor], rule: RefreshRule,
-        lr: float, weight_decay: float, order: Any, seed: int,
+        self, model: nn.Module, loss_fn: Callable[..., Tensor], *, lr: float = 0.1,
+        weight_decay: float = 0.0, order: Any = "forward", seed: int = 0,
     ) -> None:  # fmt: skip
         each(non_negative, lr=lr, weight_decay=weight_decay)
-        self.net, self._rule = ShardedNet(model, loss_fn), rule
+        self.net = ShardedNet(model, loss_fn)
+        self._rule = RefreshRule(type(self).__name__, *self.sizes)
         super().__init__(model.parameters(), {"lr": lr, "weight_decay": weight_decay})
         turns = as_order(order, len(self.net.units))
         if isinstance(turns, Greedy):
@@ -317,13 +313,6 @@ class ShardedSCCD(_ShardedOptimizer):
         Of orders that change; the first rank's.
     """
 
-    def __init__(
-        self, model: nn.Module, loss_fn: Callable[..., Tensor], *, lr: float = 0.1,
-        weight_decay: float = 0.0, order: Any = "forward", seed: int = 0,
-    ) -> None:  # fmt: skip
-        rule = RefreshRule("ShardedSCCD")
-        super().__init__(model, loss_fn, rule, lr, weight_decay, order, seed)
-
 
 class ShardedVROCCD(_ShardedOptimizer):
     """VRO-CCD (Algorithm 2) for a model of `fully_shard`'s; see `ShardedSCCD` and `VROCCD`.
@@ -334,8 +323,7 @@ class ShardedVROCCD(_ShardedOptimizer):
 
     def __init__(
         self, model: nn.Module, loss_fn: Callable[..., Tensor], *, b: int,
-        b_small: int | None = None, lr: float = 0.1, weight_decay: float = 0.0,
-        order: Any = "forward", seed: int = 0,
+        b_small: int | None = None, **options: Any,
     ) -> None:  # fmt: skip
-        rule = RefreshRule("ShardedVROCCD", *page_sizes(b, b_small))
-        super().__init__(model, loss_fn, rule, lr, weight_decay, order, seed)
+        self.sizes = page_sizes(b, b_small)
+        super().__init__(model, loss_fn, **options)
