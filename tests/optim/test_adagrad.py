@@ -41,7 +41,7 @@ def test_the_formula(options: dict[str, Any]) -> None:
             seen[j] += float(g.norm()) ** 2
             t = LR / math.sqrt(1 + seen[j] / C**2)
             if "precondition" in options:
-                t /= float(opt.runner.block_state.find(j, "sigma")[0])  # of the cycle just made
+                t /= float(opt.runner.block_state.of(j)["sigma"][0])  # of the cycle just made
             moments[j] = options.get("momentum", 0.0) * moments[j] + g
             _move(block, t, moments[j], options)
         close(ours, theirs, 1e-14)
@@ -70,8 +70,8 @@ def test_recursive_methods_sum_the_norms_of_their_estimates(cls: Any) -> None:
     for k in range(1, 6):
         opt.step(*batch(16 if k == 3 else 4, k))
         for j in range(opt.net.m):
-            total[j] += float(opt.runner.block_state.find(j, "g").norm()) ** 2
-            assert float(opt.runner.block_state.find(j, "grad_squares")) == pytest.approx(total[j])
+            total[j] += float(opt.runner.block_state.of(j)["g"].norm()) ** 2
+            assert float(opt.runner.block_state.of(j)["grad_squares"]) == pytest.approx(total[j])
 
 
 def test_a_state_from_before_there_was_one_loads() -> None:
@@ -91,5 +91,5 @@ def test_bfloat16_sums_in_float32() -> None:
     x, y = batch(seed=0)
     for _ in range(3):
         opt.step(x.bfloat16(), y)
-    assert opt.runner.block_state.find(0, "grad_squares").dtype == torch.float32
+    assert opt.runner.block_state.of(0)["grad_squares"].dtype == torch.float32
     assert all(bool(torch.isfinite(p).all()) for p in model.parameters())

@@ -139,8 +139,6 @@ def norms(cls: Any, **options: Any) -> tuple[float | None, float | None]:
     clip, c = (opt.param_groups[0][name] for name in ("clip_norm", "adagrad_norm"))
     assert ("is clipped at norm" in repr(opt)) == (clip is not None)
     assert ("over its cycles, c = " in repr(opt)) == (c is not None)
-    behind = cls is SCCD and ("adagrad_norm" in options or "spectral" in options.values())
-    assert ("for the first epochs" in repr(opt)) == behind
     return clip, c
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from cyclade._checks import each, is_number, meant, non_negative, positive, require, whole_number
 from cyclade.optim.cycle.schedule import Turns
-from cyclade.optim.options import PRECONDITIONERS, SPECTRAL
+from cyclade.optim.options import PRECONDITIONERS
 from cyclade.sampling.orders import Greedy, OrderName
 
 if TYPE_CHECKING:
@@ -193,8 +193,8 @@ class StepOptions:
                 "precondition='adam' has its own scale, from betas[1]: leave adagrad_norm at None"
             )
 
-    def complete(self, *, one_block: bool, recursive: bool, imaginary: bool) -> bool:
-        """Take defaults where no lr is given; whether that lr is one for the first epochs alone.
+    def complete(self, *, one_block: bool, recursive: bool, imaginary: bool) -> None:
+        """Take defaults where no lr is given.
 
         Where nothing is said of the steps they are Adam's, but for `SGD` and complex parameters.
         Adam's steps are bounded by themselves, the curvature's by its damping, and the estimate of
@@ -219,8 +219,6 @@ class StepOptions:
         # Infinity: never, where a default would.
         self.clip_norm = None if self.clip_norm == math.inf else self.clip_norm
         self.adagrad_norm = None if self.adagrad_norm == math.inf else self.adagrad_norm
-        plain = self.precondition in (None, *SPECTRAL) and not self.momentum
-        return default and plain and not one_block and not recursive
 
     def default_order(self, *, one_block: bool, recursive: bool, capture: bool) -> OrderName:
         """Forward, as in the paper; a new one each cycle for Adam's steps and for momentum.

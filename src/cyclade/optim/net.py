@@ -23,18 +23,6 @@ class Batch:
     weight: float
     size: int
 
-    def plain_tensors(self) -> tuple[Tensor, ...] | None:
-        """Its tensors, where it is nothing but positional tensors and a target; else None.
-
-        Most batches are, and of such ones shapes and types say all that a cut depends on.
-        """
-        args, kwargs = self.inputs.args, self.inputs.kwargs
-        target = () if self.target is None else (self.target,)
-        found = (*args, *target)
-        if kwargs or not all(type(a) is Tensor for a in found):
-            return None
-        return found
-
 
 @dataclass(frozen=True)
 class Block:

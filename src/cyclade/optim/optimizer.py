@@ -53,7 +53,6 @@ class CyclicOptimizer(torch.optim.Optimizer):
     recursive = False  # carries an estimate g and a lagged point from step to step
     b: Any = None  # samples of a large batch and of a small one, where they differ
     b_small: Any = None
-    for_short_runs: bool  # whether the lr is a default that falls behind after a few epochs
 
     __signature__: ClassVar[inspect.Signature]
 
@@ -103,7 +102,7 @@ class CyclicOptimizer(torch.optim.Optimizer):
             self.visit_steps, steps.precondition = int(visit_steps), "adam"
         kind = {"one_block": self.one_block, "recursive": self.recursive}
         imaginary = any(p.is_complex() for p in model.parameters())
-        self.for_short_runs = steps.complete(**kind, imaginary=imaginary)
+        steps.complete(**kind, imaginary=imaginary)
         order = steps.default_order(**kind, capture=capture) if order is None else order
         self._ranks = ranks_of(process_group)
         self._ranks.broadcast_model(model)

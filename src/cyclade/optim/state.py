@@ -30,10 +30,6 @@ class BlockState:
             places[name] = make()
         return places[name]
 
-    def find(self, j: int, name: str) -> Any:
-        """What lies in block j's place `name`; None if nothing does."""
-        return self.of(j).get(name)
-
     def forget(self, j: int) -> None:
         """Let go of all that lies in block j's places."""
         self._state.pop(self._net.block_parameters(j)[0], None)

@@ -67,11 +67,6 @@ def _notes(opt: CyclicOptimizer) -> list[str]:
         found = {group[name] for group in opt.param_groups} - {None}
         if found:
             notes.append(words.format(" or ".join(f"{one:g}" for one in sorted(found))))
-    if opt.for_short_runs:
-        notes.append(
-            "default lr, for the first epochs; on longer runs momentum=0.9, precondition='adam' or "
-            "an lr that falls get further"
-        )
     turn = "cycle" if opt.visit_steps is None else "step"
     if opt.visit_steps is not None:
         notes.append(f"one block a step, {_counted(opt.visit_steps, 'step')} in a row")

@@ -68,8 +68,8 @@ class LockWatch:
         """μ and b of block j."""
         own = self._options.blocks[j]
         if own["precondition"] == "adam":
-            return own["betas"][0], self._state.find(j, "first_moment")
-        return own["momentum"], self._state.find(j, "momentum_buffer")
+            return own["betas"][0], self._state.of(j).get("first_moment")
+        return own["momentum"], self._state.of(j).get("momentum_buffer")
 
     def _judge(self, factors: list[float], loss: float) -> None:
         cosines = []

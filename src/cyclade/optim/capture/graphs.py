@@ -146,11 +146,6 @@ class Graphs:
 
 def described(batches: list[Batch]) -> tuple[list[Tensor], Any]:
     """The tensors of the batches, and all else that a graph over them bakes in."""
-    found = [batch.plain_tensors() for batch in batches]
-    if all(tensors is not None for tensors in found):
-        tensors = [t for one in found for t in one or ()]
-        counts = tuple(len(one or ()) for one in found)
-        return tensors, (counts, *[(t.shape, t.dtype) for t in tensors])
     leaves, spec = pytree.tree_flatten(_calls(batches))
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     plain = tuple(repr(leaf) for leaf in leaves if not isinstance(leaf, Tensor))
