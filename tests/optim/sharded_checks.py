@@ -39,25 +39,18 @@ def sequential() -> nn.Module:
     )  # fmt: skip
 
 
+# How each model is made, its units, and its layers, which are the blocks of the twin.
+MODELS: dict[str, tuple[Callable[[], nn.Module], list[str], list[str]]] = {
+    "sequential": (sequential, ["0", "1", "3"], ["0.0", "1.0", "3"]),
+    "whole": (Plain, ["first", "second"], ["first.0", "second", "last"]),
+}
+
+
 def shard(model: Any) -> nn.Module:
-    if isinstance(model, nn.Sequential):
-        for child in (model[0], model[1], model[3], model):
-            fully_shard(child)
-    else:
-        for child in (model.first, model.second, model):
-            fully_shard(child)
-    return model
-
-
-MODELS: dict[str, tuple[Callable[[], nn.Module], list[list[str]]]] = {
-    "sequential": (sequential, [
-        ["0.0.weight", "0.0.bias"], ["1.0.weight", "1.0.bias"], ["3.weight", "3.bias"],
-    ]),
-    "whole": (Plain, [
-        ["first.0.weight", "first.0.bias"], ["second.weight", "second.bias"],
-        ["last.weight", "last.bias"],
-    ]),
-}  # fmt: skip
+    name = "sequential" if isinstance(model, nn.Sequential) else "whole"
+    for unit in (*MODELS[name][1], ""):
+        fully_shard(model.get_submodule(unit))
+    return model  # type: ignore[no-any-return]
 
 
 def net(name: str) -> nn.Module:
@@ -88,7 +81,8 @@ def pair(model: str, method: str, order: Any) -> tuple[Any, ...]:
         options |= {"b": 12, "b_small": 3}
         sharded = ShardedVROCCD(own, F.cross_entropy, **options)
     kind = SCCD if method == "SCCD" else VROCCD
-    ref = kind(twin, F.cross_entropy, blocks=MODELS[model][1], process_group=alone, **options)
+    blocks = [[f"{layer}.weight", f"{layer}.bias"] for layer in MODELS[model][2]]
+    ref = kind(twin, F.cross_entropy, blocks=blocks, process_group=alone, **options)
     return own, twin, sharded, ref
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from cyclade.optim.batches import as_inputs
 from cyclade.optim.net import own_loss
@@ -52,31 +53,20 @@ class Twin:
 
     def flat(self, model: nn.Module) -> Any:
         params = dict(model.named_parameters())
-        return np.concatenate(
-            [params[n].detach().cpu().numpy().ravel() for names in self.blocks for n in names]
-        )
+        found = parameters_to_vector([params[n] for names in self.blocks for n in names])
+        return found.detach().cpu().numpy()
 
     def grad(self, x: Any, sample: Any, j: int) -> Any:
-        flat = torch.as_tensor(x)
-        start = 0
+        params = [self.params[n] for names in self.blocks for n in names]
         with torch.no_grad():
-            for names in self.blocks:
-                for name in names:
-                    p = self.params[name]
-                    p.copy_(flat[start : start + p.numel()].view_as(p))
-                    start += p.numel()
+            vector_to_parameters(torch.tensor(x), params)
         inputs, target = sample
         call = as_inputs(inputs)
         output = self.model(*call.args, **call.kwargs)
         loss = own_loss(output) if self.loss_fn is None else self.loss_fn(output, target)
         wanted = [self.params[name] for name in self.blocks[j]]
-        found = torch.autograd.grad(loss, wanted, allow_unused=True)
-        return np.concatenate(
-            [
-                (torch.zeros_like(p) if g is None else g).numpy().ravel()
-                for p, g in zip(wanted, found, strict=True)
-            ]
-        )
+        found = torch.autograd.grad(loss, wanted, allow_unused=True, materialize_grads=True)
+        return parameters_to_vector(found).numpy()
 
     def run(
         self, x0: Any, script: Any, *, K: int, lr: float, decay: float, resample: str = "cycle",
