@@ -21,6 +21,9 @@ from torch import Tensor, nn
 from cyclade.optim import SCCD, SGD, VROCCD, CutWarning, ProofReport
 from cyclade.optim.reference import Literal
 
+pytestmark = pytest.mark.filterwarnings("ignore::cyclade.optim.CostWarning")
+WHOLE = pytest.mark.filterwarnings("ignore::cyclade.optim.CutWarning")  # a model that runs whole
+
 
 def batch(size: int = 16) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(0)
@@ -104,7 +107,6 @@ class Branched(Net):
         return x if isinstance(x, Tensor) else 2 * x - x.detach()
 
 
-@pytest.mark.filterwarnings("ignore::cyclade.optim.CostWarning")
 @pytest.mark.parametrize(
     ("make", "word"),
     [(Reversed, "autograd.Function _Reverse"), (Hooked, "Tensor.register_hook"),
@@ -136,7 +138,7 @@ class Teacher(nn.Module):
         return self.head(torch.tanh(self.student(x)) + self.teacher(x))  # type: ignore[no-any-return]
 
 
-@pytest.mark.filterwarnings("ignore::cyclade.optim.CostWarning", "ignore::cyclade.optim.CutWarning")
+@WHOLE
 @pytest.mark.parametrize("data", [True, False])
 def test_a_frozen_teacher_that_forward_moves_moves_once_a_step(data: bool) -> None:
     with pytest.warns(CutWarning, match="forward moves the frozen parameter"):
@@ -152,13 +154,12 @@ class Clipped(Net):
         return super().forward(x)  # type: ignore[no-any-return]
 
 
+@WHOLE
 def test_a_forward_that_writes_to_a_trained_parameter_is_refused_by_name() -> None:
     model = Clipped().double()
     before = values(model)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CutWarning)
-        with pytest.raises(ValueError, match=r"writes to the trained parameter b\.weight"):
-            SCCD(model, F.mse_loss, lr=LR).step(*batch())
+    with pytest.raises(ValueError, match=r"writes to the trained parameter b\.weight"):
+        SCCD(model, F.mse_loss, lr=LR).step(*batch())
     close(model, before)
 
 
@@ -176,7 +177,7 @@ class Tangent(Net):
         return out + slope
 
 
-@pytest.mark.filterwarnings("ignore::cyclade.optim.CostWarning", "ignore::cyclade.optim.CutWarning")
+@WHOLE
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own
 @pytest.mark.parametrize("make", [Mapped, Tangent])
 def test_transforms_in_forward_leave_torch_as_it_was(make: Any) -> None:
@@ -196,7 +197,7 @@ class Forces(Net):
         return slope.sum(1, keepdim=True)
 
 
-@pytest.mark.filterwarnings("ignore::cyclade.optim.CostWarning", "ignore::cyclade.optim.CutWarning")
+@WHOLE
 def test_leaves_that_forward_makes_are_no_strangers() -> None:
     trains_as_the_model(Forces)
 
