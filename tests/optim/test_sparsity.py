@@ -410,11 +410,6 @@ def skip(self: Any, x: Tensor) -> Tensor:
     return self.c(x + torch.relu(self.b(x)))
 
 
-def hidden(self: Any, x: Tensor) -> Tensor:
-    y = self.a(x)
-    return torch.cat([y, self.c(y)], dim=1)
-
-
 def auxiliary(self: Any, x: Tensor) -> Tensor:
     y = self.a(x)
     return self.c(y) + y if self.training else self.c(y)
@@ -455,7 +450,6 @@ UNTOUCHED: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "bare": (
         linear(lambda self, x: self.c(torch.relu(self.a(x))) + self.a.weight.sum()),
         "read without calling it"),
-    "hidden": (linear(hidden), "several users"),
     "auxiliary": (linear(auxiliary), "in training mode its values have several users"),
     "noisy": (linear(noisy), "drops at random even in eval mode"),
     "softmax": (

@@ -172,18 +172,13 @@ def test_sequential_of_blocks_is_cut_finer_by_fx() -> None:
 def test_stages_given_by_the_user() -> None:
     model = models.LeNet()
 
-    class Head(nn.Module):
-        def __init__(self, net: models.LeNet) -> None:
-            super().__init__()
-            self.net = net.fc1, net.fc2, net.fc3
-            self.layers = nn.ModuleList(self.net)
+    def classified(self: Any, x: Tensor) -> Tensor:
+        hidden = torch.relu(self.b(torch.relu(self.a(x.flatten(1)))))
+        return self.c(hidden)
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            a, b, c = self.net
-            return c(torch.relu(b(torch.relu(a(x.flatten(1))))))
-
+    head = written(classified, a=model.fc1, b=model.fc2, c=model.fc3)
     pool = nn.Sequential(nn.ReLU(), nn.MaxPool2d(2))
-    chain = cut(model, stages=[model.conv1, pool, model.conv2, pool, Head(model)])
+    chain = cut(model, stages=[model.conv1, pool, model.conv2, pool, head])
     assert chain.how == "stages"
     assert names(chain) == ["conv1", "conv2", "stage4"]
     verify(chain, images(32))
@@ -193,7 +188,7 @@ def test_stages_given_by_the_user() -> None:
         cut(model, stages=[model, nn.Linear(2, 2)])
     with pytest.raises(ValueError, match=r"stages\[0\] is a function"):
         cut(model, stages=[run])  # type: ignore[list-item]
-    wrong = cut(model, stages=[model.conv1, pool, model.conv2, Head(model)])
+    wrong = cut(model, stages=[model.conv1, pool, model.conv2, head])
     with pytest.raises(RuntimeError):
         verify(wrong, images(32))
 
