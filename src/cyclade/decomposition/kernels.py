@@ -10,8 +10,6 @@ from cyclade.linear.kernels.jit import compiled, inner
 from cyclade.linear.kernels.linalg import dot, factor, substitute, subtract
 from cyclade.linear.numerics import ROOT
 
-STRIP = 256  # columns of Z that stay in the nearest cache with all their rows
-
 
 @inner
 def shrunk(v: float, l1: float, positive: bool) -> float:
@@ -25,34 +23,25 @@ def shrunk(v: float, l1: float, positive: bool) -> float:
 def cycles(G: Any, C: Any, Z: Any, l1: float, positive: bool, passes: int) -> None:
     """Minimise ½ tr ZᵀGZ − tr CᵀZ + l1 Σ|Z| over row after row of Z (k, n), `passes` times.
 
-    Each row is minimised over exactly. Columns of Z do not meet, so all is done to a strip of them
-    before the next; a row is then a loop over neighbours in memory. A row with G_tt = 0 moves only
-    where the penalty wants it at zero.
+    Each row is minimised over exactly. A row with G_tt = 0 moves only where the penalty wants it at
+    zero.
     """
     k, n = Z.shape
-    g = np.empty(STRIP, Z.dtype)
-    A = G.copy()
-    for t in range(k):
-        A[t, t] = 0.0
-    for first in range(0, n, STRIP):
-        last = min(first + STRIP, n)
-        m = last - first
-        for _ in range(passes):
-            for t in range(k):
-                z, c, a = Z[t, first:last], C[t, first:last], A[t]
-                for i in range(m):
-                    g[i] = c[i]
-                for s in range(k):
-                    z0, a0 = Z[s, first:last], a[s]
-                    for i in range(m):
-                        g[i] -= a0 * z0[i]
-                q = G[t, t]
-                if q > 0.0:
-                    for i in range(m):
-                        z[i] = shrunk(g[i], l1, positive) / q
-                elif l1 > 0.0:
-                    for i in range(m):
-                        z[i] = 0.0
+    g = np.empty(n, Z.dtype)
+    for _ in range(passes):
+        for t in range(k):
+            z, q = Z[t], G[t, t]
+            g[:] = C[t]
+            for s in range(k):
+                if s != t:
+                    other, weight = Z[s], G[t, s]
+                    for i in range(n):
+                        g[i] -= weight * other[i]
+            if q > 0.0:
+                for i in range(n):
+                    z[i] = shrunk(g[i], l1, positive) / q
+            elif l1 > 0.0:
+                z[:] = 0.0
 
 
 @compiled
