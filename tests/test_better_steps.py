@@ -22,6 +22,7 @@ from cyclade import (
 from cyclade.run.extrapolation import Anderson
 from cyclade.steps.expected import expected_smoothness
 from cyclade.steps.scaling import equilibrate
+from suite import linear, residual, squared
 
 RNG = np.random.default_rng(0)
 A = RNG.standard_normal((30, 5)) * np.array([1.0, 3.0, 1.0, 0.3, 2.0])
@@ -122,17 +123,10 @@ def test_scaling_evens_out_columns_over_many_decades() -> None:
     found = equilibrate(lambda v: B.T @ (B @ v), np.zeros(12))
     ratio = np.log10(found) - 2 * np.log10(scales)
     assert np.ptp(ratio) < 1.0
-    target = np.ones(12) / scales
-    options: dict[str, Any] = {
-        "jac": lambda x: B.T @ (B @ (x - target)) / 80, "tol": None, "rtol": 1e-7,
-        "max_cycles": 2000,
-    }  # fmt: skip
-
-    def f(x: Any) -> float:
-        return float(0.5 * np.mean((B @ (x - target)) ** 2))
-
-    scaled = minimize(f, np.zeros(12), L="scaled", **options)
-    plain = minimize(f, np.zeros(12), **options)
+    case = linear("", B, B @ (1.0 / scales), squared, residual, None)
+    options = {"tol": None, "rtol": 1e-7, "max_cycles": 2000} | case.options()
+    scaled = minimize(case.fun, case.x0, L="scaled", **options)
+    plain = minimize(case.fun, case.x0, **options)
     assert scaled.success
     assert scaled.cycles < 200
     np.testing.assert_allclose(scaled.x * scales, 1.0, atol=1e-2)
@@ -231,17 +225,10 @@ def test_extrapolation_follows_its_literal_twin() -> None:
 def test_extrapolation_never_raises_F_and_saves_cycles() -> None:
     rng = np.random.default_rng(8)
     B = rng.standard_normal((60, 30)) @ np.diag(np.linspace(0.05, 1, 30))
-    y = rng.standard_normal(60)
-    options: dict[str, Any] = {
-        "jac": lambda x: B.T @ (B @ x - y) / 60, "reg": L1(0.001), "blocks": 3, "tol": 1e-9,
-        "max_cycles": 20_000, "every": 1,
-    }  # fmt: skip
-
-    def f(x: Any) -> float:
-        return float(0.5 * np.mean((B @ x - y) ** 2))
-
-    plain = minimize(f, np.zeros(30), accelerate=False, **options)
-    fast = minimize(f, np.zeros(30), **options)
+    case = linear("", B, rng.standard_normal(60), squared, residual, 3, L1(0.001))
+    options = {"tol": 1e-9, "max_cycles": 20_000, "every": 1} | case.options()
+    plain = minimize(case.fun, case.x0, accelerate=False, **options)
+    fast = minimize(case.fun, case.x0, **options)
     assert plain.success
     assert fast.success
     assert fast.cycles < 0.5 * plain.cycles

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -106,12 +108,21 @@ def test_one_block_pccd_is_proximal_gradient() -> None:
         np.testing.assert_allclose(found, x, atol=1e-14)
 
 
-@pytest.mark.parametrize("order", ["forward", "shuffled", "random"])
-def test_vroccd_with_p_1_is_sccd(order: str) -> None:
-    problem = Logistic()
-    vro, _ = both(problem, "VRO-CCD", order, b=7, b_small=2, p=1.0, K=20, reg=L1(0.01))
-    sccd, _ = both(problem, "SCCD", order, b=7, K=20, reg=L1(0.01))
-    assert all(np.array_equal(a, b) for a, b in zip(vro, sccd, strict=True))
+@pytest.mark.parametrize(
+    ("one", "other", "options"),
+    [
+        *((("VRO-CCD", order), ("SCCD", order), {"p": 1.0}) for order in ORDERS[:4]),
+        (("VRO-CCD", "forward"), ("PAGE", "forward"), {"m": 1}),
+        (("VR-CCD", "forward"), ("PAGE", "forward"), {"m": 1}),
+        (("SCCD", "forward"), ("SGD", "forward"), {"m": 1}),
+    ],
+    ids=str,
+)
+def test_methods_that_are_another_one_bit_for_bit(one: Any, other: Any, options: Any) -> None:
+    few = {"b": 10, "b_small": 3, "p": 0.3, "K": 20, "reg": L1(0.01)}
+    options = few | options
+    first, second = (both(Logistic(), *method, **options)[0] for method in (one, other))
+    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
 
 
 @pytest.mark.parametrize("method", ["VR-CCD", "VRO-CCD"])
@@ -122,22 +133,6 @@ def test_full_batches_are_pccd(method: str) -> None:
     deterministic, _ = both(problem, "P-CCD", K=20, reg=L1(0.01))
     for a, b in zip(variance_reduced, deterministic, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-13)
-
-
-def test_one_block_vroccd_is_page() -> None:
-    problem = Logistic()
-    options = {"b": 10, "b_small": 3, "p": 0.3, "K": 20, "reg": L1(0.01)}
-    vro, _ = both(problem, "VRO-CCD", m=1, **options)
-    page, _ = both(problem, "PAGE", **options)
-    vr, _ = both(problem, "VR-CCD", m=1, **options)  # one block: a fresh draw per block is one
-    assert all(np.array_equal(a, b) for a, b in zip(vro, page, strict=True))
-    assert all(np.array_equal(a, b) for a, b in zip(vr, page, strict=True))
-
-
-def test_one_block_sccd_is_sgd() -> None:
-    sccd, _ = both(Logistic(), "SCCD", m=1, b=5)
-    sgd, _ = both(Logistic(), "SGD", b=5)
-    assert all(np.array_equal(a, b) for a, b in zip(sccd, sgd, strict=True))
 
 
 def test_sgd_is_the_textbook_loop() -> None:
