@@ -80,6 +80,8 @@ def fraction(name: str, value: Any) -> float:
 
 def whole_number(name: str, value: Any, least: float = 0, most: float = math.inf) -> int:
     """`value` as an int, if it is one with `least` ≤ value ≤ `most`, and within the floats."""
+    if type(value) is int and least <= value <= min(most, LARGEST_INDEX):
+        return value  # the ordinary case, in the innermost loop
     plain = _plain(value)
     whole = isinstance(plain, Integral)
     if whole and least <= int(plain) <= min(most, LARGEST_INDEX):

@@ -114,11 +114,13 @@ class Point:
     array([ 0., 10., 20., 30.])
     """
 
-    __slots__ = ("_slots", "layout", "leaves", "stamp")
+    __slots__ = ("_replaces", "_slots", "_view", "layout", "leaves", "stamp")
 
     def __init__(self, layout: Layout, leaves: list[Array], stamp: object = None) -> None:
         self.layout, self.leaves, self._slots = layout, leaves, layout.slots
         self.stamp = object() if stamp is None else stamp
+        self._view: Any = None
+        self._replaces = not all(layout.shared)
 
     def get(self, j: int) -> Array:
         """Block j, as an array that later writes do not touch."""
@@ -128,6 +130,8 @@ class Point:
         """Replace block j by `u`."""
         self._slots[j].write(self.leaves, u)
         self.stamp = object()
+        if self._replaces:  # by another array than the one in view
+            self._view = None
 
     @contextmanager
     def moved(self, j: int, u: Array, move: Any = None) -> Iterator[None]:
@@ -153,11 +157,13 @@ class Point:
 
         NumPy arrays are read-only; torch has no such flag, so do not write to its tensors.
         """
-        views = [a.reshape(s) for a, s in zip(self.leaves, self.layout.shapes, strict=True)]
-        if kind(views[0]) == "numpy":
-            for a in views:
-                a.flags.writeable = False
-        return self.layout.structured(views)
+        if self._view is None:
+            views = [a.reshape(s) for a, s in zip(self.leaves, self.layout.shapes, strict=True)]
+            if kind(views[0]) == "numpy":
+                for a in views:
+                    a.flags.writeable = False
+            self._view = self.layout.structured(views)
+        return self._view
 
     def whole(self) -> Any:
         """A copy of x in the structure and shapes the user gave."""
@@ -251,7 +257,8 @@ class Layout:
             pieces = cuts(how, math.prod(a.shape), f"blocks[{label!r}]" if label else "blocks")
             for j, (index, size) in enumerate(pieces):
                 where = index if isinstance(index, slice) else as_index(index, a)
-                slots.append(_Part(i, where, (size,), copier(a)))
+                copy = np.ndarray.copy if kind(a) == "numpy" else copier(a)
+                slots.append(_Part(i, where, (size,), copy))
                 names.append(f"{label}[{j}]" if label else str(j))
         return cls(structure, leaves, labels, slots, names, shared)
 

@@ -105,6 +105,9 @@ class CallableSweep:
 
     def set(self, j: int, u: Array) -> None:
         """Move block j to `u`; what a trial found there is taken over."""
+        if self._trial is None:
+            self._move(j, u)
+            return
         known, self._trial = self._known_trial(j, u), None
         self._move(j, u)
         if known is not None:
