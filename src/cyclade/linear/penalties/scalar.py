@@ -191,9 +191,7 @@ def nonnegative_vector(owner: str, name: str, values: Any) -> Array:
 def pull_at_zero(g0: Array, lower: Array | float = -1.0, upper: Array | float = 1.0) -> Array:
     """How hard each coordinate is pulled off zero by −g0, towards where its bounds let it go."""
     g0 = np.asarray(g0, dtype=np.float64)
-    up = np.where(np.asarray(upper) > 0, -g0, 0.0)
-    down = np.where(np.asarray(lower) < 0, g0, 0.0)
-    return np.maximum(np.maximum(up, down), 0.0)
+    return np.maximum(-g0 * (np.asarray(upper) > 0), g0 * (np.asarray(lower) < 0))
 
 
 class _ConvexScalar(ShippedScalar):
@@ -212,11 +210,13 @@ class _ConvexScalar(ShippedScalar):
         if positive:
             self.positive, self.lower = True, 0.0
         l1, rest = self.l1_ratio * self.weights, (1.0 - self.l1_ratio) * self.weights
-        columns = np.broadcast_arrays(np.atleast_1d(l1), rest, self.lower, self.upper)
-        self.unit = np.stack(columns, axis=1).astype(np.float64)
-        self.kind = formulas.BOXED
-        if self.l1_ratio == 1.0 and np.isinf(self.unit[:, 2:]).all():
-            self.kind, self.unit = formulas.L1, self.unit[:, :1].copy()
+        bounded = np.ndim(self.lower) or np.ndim(self.upper)
+        bounded = bounded or not (math.isinf(self.lower) and math.isinf(self.upper))
+        if self.l1_ratio == 1.0 and not bounded:
+            self.kind, self.unit = formulas.L1, np.array(l1, np.float64).reshape(-1, 1)
+        else:
+            columns = np.broadcast_arrays(np.atleast_1d(l1), rest, self.lower, self.upper)
+            self.kind, self.unit = formulas.BOXED, np.stack(columns, axis=1).astype(np.float64)
         self._set_lam(lam)
 
     def _set_lam(self, lam: float) -> None:
@@ -251,6 +251,9 @@ class _ConvexScalar(ShippedScalar):
         Infinite where no λ keeps zero. Unpenalised coordinates are left out, so g0 should be the
         gradient where those are fitted.
         """
+        if self.kind == formulas.L1 and len(self.unit) == 1:  # no array for a number, no bounds
+            weight, pull = float(self.unit[0, 0]), float(max(np.max(g0), -np.min(g0)))
+            return pull / weight if weight > 0 else 0.0
         if np.max(self.lower) > 0 or np.min(self.upper) < 0:
             return math.inf
         pull = pull_at_zero(g0, self.lower, self.upper)
