@@ -17,7 +17,6 @@ from cyclade.linear.penalties import (
     ElasticNet,
     GroupL2,
     LogSum,
-    Rows,
     ScalarPenalty,
     SparseGroup,
     WeightedL1,
@@ -66,15 +65,6 @@ def test_it_ends_where_F_is_stationary(loss: str, penalty: object) -> None:
     objectives = [now.objective for now in seen]
     assert all(b <= a + 1e-14 for a, b in pairwise(objectives))
     assert seen[-1].distance < 1e-3 * seen[0].distance
-
-
-def test_several_outputs_end_where_F_is_stationary() -> None:
-    for loss in ("squared", "multinomial"):
-        case = Case(loss, n=60, T=3)
-        seen = run(case.X, case.y, case.loss, Rows(0.02), fit_intercept=True, outputs=3, K=300)
-        assert seen[-1].distance < 1e-4 * seen[0].distance
-        assert seen[-1].coef.shape == (11, 3)
-        assert seen[-1].intercept.shape == (3,)
 
 
 def test_no_bound_no_exact_steps() -> None:

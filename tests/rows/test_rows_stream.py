@@ -68,17 +68,6 @@ def test_it_resumes_exactly(method: str) -> None:
         assert other.intercept == stream.intercept
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_it_learns(method: str) -> None:
-    X, y = rows(30_000)
-    # VR-CCD draws new rows for every block, so the same rows are fewer cycles.
-    blocks = 2 if method == "VR-CCD" else None
-    stream = RowStream("squared", L1(0.01), method=method, blocks=blocks)
-    fed(stream, X, y, list(range(500, 30_000, 500)))
-    np.testing.assert_allclose(stream.coef, [2, 0, 0, -1, 0, 0, 0, 0], atol=0.06)
-    assert stream.intercept == pytest.approx(1.0, abs=0.05)
-
-
 def test_sparse_rows_are_dense_rows_and_may_be_mixed() -> None:
     X, y = rows(1_500)
     dense = fed(RowStream("squared", L1(0.05), b=100), X, y, [700])
