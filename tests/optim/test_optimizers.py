@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import itertools
+import math
 from typing import Any
 
 import pytest
@@ -81,18 +82,13 @@ def test_momentum_is_torchs(nesterov: bool) -> None:
 @pytest.mark.parametrize("cls", ALL)
 def test_schedulers_change_the_step(cls: Any, tensor_lr: bool) -> None:
     lr: Any = torch.tensor(0.1, dtype=torch.float64) if tensor_lr else 0.1
-    scheduled, plain = net(), net()
-    a, b = build(cls, scheduled, lr=lr), build(cls, plain)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(a, T_max=10)
-    train(a, 6, scheduler=schedule)
-    train(b, 6)
-    assert not same(scheduled, plain)
-    manual = net()
-    c = build(cls, manual)
+    scheduled, manual = net(), net()
+    opt, other = build(cls, scheduled, lr=lr), build(cls, manual)
+    train(opt, 6, scheduler=torch.optim.lr_scheduler.CosineAnnealingLR(opt, T_max=10))
     for k, size in enumerate(sizes(cls, 6)):
-        for group in c.param_groups:
-            group["lr"] = 0.05 * (1 + torch.cos(torch.tensor(torch.pi * k / 10)).item())
-        c.step(*batch(size, k))
+        for group in other.param_groups:
+            group["lr"] = 0.05 * (1 + math.cos(math.pi * k / 10))
+        other.step(*batch(size, k))
     close(scheduled, manual, 1e-6)
 
 
@@ -153,21 +149,16 @@ def test_channels_last_convolutions() -> None:
     close(plain, last, 1e-12)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=["bfloat16", "autocast"])
 @pytest.mark.parametrize("cls", ALL)
-def test_bfloat16_and_autocast(cls: Any) -> None:
-    low = net(dtype=torch.bfloat16)
-    opt = build(cls, low)
-    for k, size in enumerate(sizes(cls, 6)):
-        loss = opt.step(*batch(size, k, torch.bfloat16))
-    assert torch.isfinite(loss)
-    assert low[0].weight.dtype == torch.bfloat16
-    mixed = net(dtype=torch.float32)
-    opt = build(cls, mixed)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+def test_bfloat16_and_autocast(cls: Any, dtype: Any) -> None:
+    model = net(dtype=dtype)
+    opt = build(cls, model)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.float32):
         for k, size in enumerate(sizes(cls, 6)):
-            loss = opt.step(*batch(size, k, torch.float32))
+            loss = opt.step(*batch(size, k, dtype))
     assert torch.isfinite(loss)
-    assert mixed[0].weight.dtype == torch.float32
+    assert model[0].weight.dtype == dtype
 
 
 def test_autocast_does_not_remember_old_weights() -> None:

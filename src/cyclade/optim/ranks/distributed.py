@@ -62,7 +62,7 @@ class GlobalBatch:
 class OneProcess:
     """All samples are here."""
 
-    size, rank = 1, 0
+    size = 1
     alone = True
     synchronised = False  # whether samples of other ranks meet in a normalisation
 
@@ -115,7 +115,7 @@ class ManyProcesses(OneProcess):
     alone = False
 
     def __init__(self, ranks: Ranks) -> None:
-        self.ranks, self.size, self.rank = ranks, ranks.size, ranks.rank
+        self.ranks, self.size = ranks, ranks.size
         self._replicas: list[tuple[str, Tensor]] = []  # parameters that all ranks have alike
 
     # ------------------------------------------------------------------------ before the first
