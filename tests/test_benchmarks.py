@@ -6,7 +6,6 @@ import importlib
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,6 @@ BENCHMARKS = ROOT / "benchmarks"
 TABLES = "--problems dense --rows 4000 --chunks 2 --workers 1 --repeats 1 --peers"
 LASSO = "--only lasso dense /10 --limit 5 --work OUT"
 SMALL = {  # arguments; OUT is a folder of the test, with a small table in it
-    "classes": "--only iris l1 10 --rounds 1 --limit 5",
     "distributed": "--ranks 1 --batch 64 --repeats 1",
     "distributed_tables": f"{TABLES} --losses squared",
     "factorisation": "--repeats 1 --half tuned --only 40,",
@@ -29,20 +27,15 @@ SMALL = {  # arguments; OUT is a folder of the test, with a small table in it
     "linear": f"{LASSO} --repeats 1 --solvers ours scikit_learn --out OUT",
     "linear_models": "--rounds 1 --lines subsets",
     "linear_overhead": "--repeats 2",
-    "linear_threads": "--rounds 1 --only lasso",
     "minimize": "--repeats 1 --only nmf",
     "net_first_try": "--tasks characters --seeds 1 --rows 128",
-    "net_routes": "resnet18" if find_spec("torchvision") else "",
     "nets": "--models mlp lenet --repeats 1 --batch 64",
     "nets_resident": "--seconds 0.4",
-    "nonconvex": "--problems 1 --penalties mcp",
-    "overhead": "--repeats 1",
     "picture": "--out OUT",
     "quick": "--only lasso --csv OUT/quick.csv",
     "rows": "--only scaled --seeds 1 --rows 3000",
     "samples": "digits --epochs 1 --seeds 1 --jobs 1 --out OUT",
     "structure": "",
-    "tuning": "--only newton --rounds 1",
     "versions": f"ROOT ROOT {LASSO} --duel 1",
 }
 PARTS = {"figures_benchmarks", "figures_results", "measuring", "nets_models", "tables"}  # imported

@@ -1,6 +1,6 @@
 """Models that others wrote are cut without being asked, and a cycle on them is affordable.
 
-They need torchvision, timm or transformers; `benchmarks/net_routes.py` prints the table of more.
+They need torchvision, timm or transformers; docs/benchmarks/nets.md has the table of more.
 """
 
 from __future__ import annotations

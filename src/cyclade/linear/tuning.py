@@ -3,9 +3,8 @@
 Tests and experiments pass another `Tuning` to `solve` or `path`; nothing else sets a constant.
 Rounding is in `numerics.py`; guards, which no fit should come near, in `limits.py`.
 
-What each is worth is measured by `benchmarks/tuning.py`, which halves and doubles every one of them
-on short lines of every kind; the result is docs/benchmarks/linear-tuning.csv. Comments quote it as
-*2x: …*, the slowest line at half or double the value.
+Each was halved and doubled on short lines of every kind; docs/benchmarks/linear-tuning.csv has what
+an earlier version took. Comments quote it as *2x: …*, the slowest line at half or double the value.
 """
 
 from __future__ import annotations
