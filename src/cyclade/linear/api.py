@@ -50,10 +50,7 @@ Done = Callable[[Solution], None]
 
 
 def announced(fit: Callable[P, R]) -> Callable[P, R]:
-    """The same function with a warning where a tolerance was not reached.
-
-    Estimators call the function without it, `unannounced(solve)`, and warn themselves.
-    """
+    """The same function with a warning where a tolerance was not reached."""
 
     @wraps(fit)
     def told(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -241,10 +238,7 @@ def paths_on_folds(
     sample_weight: Any, offset: Any, fit_intercept: bool, tol: float, max_iter: int,
     precompute: Any = "auto",
 ) -> list[tuple[PathResult, Array]] | None:  # fmt: skip
-    """For each set of rows, the path on all others and its mean squared errors on the set.
-
-    None where that cannot be had from one pass over X; see `products.folds`.
-    """
+    """For each set of rows the path on all others, and its errors; None if not in one pass."""
     from cyclade.linear.products import fits, folds
 
     data = sample_weight, offset, fit_intercept
@@ -265,10 +259,7 @@ def lam_max(
 
 
 def null_gradient(parts: list[Any]) -> Array:
-    """The gradient at x = 0 and the best intercept, of all outputs.
-
-    Of columns that are not penalised, x is the best too: λ_max is that of the others.
-    """
+    """The gradient where all columns with a penalty are zero and the rest is best, by outputs."""
     gradients = [free_gradient(part) for part in parts]
     return gradients[0] if len(gradients) == 1 else np.stack(gradients, axis=1)
 

@@ -24,10 +24,7 @@ def in_chunks(X: Any) -> bool:
 
 
 def chunked(module: str) -> Any:
-    """A module of `cyclade.tables`, loaded when a table in chunks is met: it imports this package.
-
-    Nothing else here knows of that package.
-    """
+    """A module of `cyclade.tables`, which imports this package: loaded late."""
     return import_module(f"cyclade.tables.{module}")
 
 
@@ -117,10 +114,7 @@ def check_gram(precompute: Any, p: int) -> Any:
 
 
 def as_groups(groups: Any, p: int, names: Array | None) -> Any:
-    """Groups given by their sizes, by labels or by names, as lists of features.
-
-    One size, and lists of features, are left to the penalty to check.
-    """
+    """Groups by sizes, labels or names as lists of features; one size and lists are left alone."""
     if isinstance(groups, str) and groups == "columns" and names is not None:
         groups = [str(name).partition("=")[0] for name in names]
     accepted = f"one size, sizes that add up to {p}, {p} labels or lists of features"
@@ -307,10 +301,7 @@ def plain(array: Array) -> Array:
 def as_starts(
     problems: list[Any], p: int, outputs: int | None, coef: Any, intercept: Any
 ) -> list[tuple[Any, Array, Any]]:
-    """Each problem with (x, c), x flat in the order of its penalty; zeros where none was given.
-
-    `outputs` is None where each of them has one.
-    """
+    """Each problem with its start (x, c); `outputs` is None where each has one."""
     coef, intercept = as_start(p, coef, intercept)
     T = len(problems) if outputs is None else outputs
     shape = (p,) if T == 1 else (p, T)

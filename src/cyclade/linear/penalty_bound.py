@@ -27,10 +27,7 @@ NONE = np.empty(0, np.int64)
 
 
 class Candidates(NamedTuple):
-    """Blocks that a working set is made of, by number, each with a rank (the larger, the sooner).
-
-    The first `together` of the violating ones must come in as a whole.
-    """
+    """Blocks for a working set, by number, each with a rank: the larger, the sooner."""
 
     support: Array
     violating: Array

@@ -76,11 +76,7 @@ class Problem:
 
     @cached_property
     def weights(self) -> Array:
-        """s, but not zero anywhere.
-
-        A weight of zero would leave a row's z without a place in a residual; a tiny one does no
-        harm.
-        """
+        """s, but not zero anywhere: a row's z must keep its place in a residual."""
         return np.maximum(self.s, numerics.FLAT / self.s.size)
 
     @property
@@ -152,10 +148,7 @@ class Problem:
         return self.shifted(self.predict(x, c), c)
 
     def shifted(self, z: Array, c: Any, here: LossAt | None = None) -> tuple[LossAt, Any]:
-        """The loss once the intercept c, which is part of z, has been made optimal; and c then.
-
-        By safeguarded Newton, by outputs. `here` is the loss at z, if it is known.
-        """
+        """The loss once the intercept c, part of z, is optimal (safe Newton); and c then."""
         total: Any = 0.0 if self.offset.ndim == 1 else np.zeros(self.offset.shape[1])
         before = np.inf
         if here is None:
@@ -267,10 +260,7 @@ class Null:
 
     @cached_property
     def explained(self) -> tuple[float, float]:
-        """Sizes of loss and gradient at z = 0 if y is constant: all is explained; else zeros.
-
-        What the intercept leaves of them is rounding, and does not tell how large they were.
-        """
+        """Sizes of loss and gradient at z = 0 if y is constant; else zeros."""
         at = self.loss_at
         if not (self._free and at.loss.target == "real" and is_constant(at.y)):
             return 0.0, 0.0
@@ -287,10 +277,7 @@ def as_problems(
     design: Design, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool],
     coef: Any = None, tuning: Tuning = DEFAULT,
 ) -> list[Problem]:  # fmt: skip
-    """One problem, or one per output where nothing joins outputs.
-
-    `data` are sample_weight, offset and fit_intercept, and `coef` a start, with as many classes.
-    """
+    """One problem, or one per output where nothing joins outputs; `coef` may know more classes."""
     sample_weight, offset, fit_intercept = data
     y, s, b = as_data(design.n, y, loss, sample_weight, offset)
     outputs = None if y.ndim == 1 else int(y.shape[1])

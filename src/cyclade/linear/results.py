@@ -155,10 +155,7 @@ class PathResult:
 
 
 def both(certificates: list[Certificate]) -> Certificate:
-    """Of outputs that nothing joins: gaps and tolerances add up, of distances the largest counts.
-
-    If one of them fails, so does the whole.
-    """
+    """Of outputs apart: gaps and tolerances add up, the largest distance counts; all must hold."""
     kind = certificates[0].kind
     combine: Any = sum if kind == "gap" else max
     value = float(combine(c.value for c in certificates))

@@ -68,10 +68,7 @@ class Reader:
     """
 
     def __init__(self, design: Design, many: bool = False) -> None:
-        """`many`: gradients at points near one another will be asked for, as along a path.
-
-        Else they are too far apart.
-        """
+        """`many`: gradients at points near one another will be asked for, as along a path."""
         self.design = design
         self.screens = design.by_columns and many
         self.rounding = numerics.PRODUCT * float(np.finfo(design.dtype).eps) / numerics.EPS

@@ -66,10 +66,7 @@ IN_MEMORY = Engine(rebase, improve, minimise_alone, is_easy)
 
 
 def approach(problem: Any, state: Any, max_passes: int, engine: Engine = IN_MEMORY) -> None:
-    """Bring a state at x = 0 near the solution: one working set, roughly solved, at each stage.
-
-    Any other state is left alone, and so are penalties that are not on coordinates.
-    """
+    """From x = 0 near the solution: one working set, roughly solved, at each stage."""
     if not problem.penalty.is_scalar or state.x.any() or engine.starts_at_once(problem, state):
         return
     penalty, easy, g = problem.penalty.penalty, problem.loss.convex, state.measured.g
@@ -83,10 +80,7 @@ def approach(problem: Any, state: Any, max_passes: int, engine: Engine = IN_MEMO
 
 
 def easier(penalty: Any, easy: bool, g: Array, tuning: Tuning) -> list[tuple[Any, float, float]]:
-    """Penalties on the way from zero, each with its λ and the distance in λ that is enough.
-
-    `g` is the gradient at zero; `easy` says that the loss is convex.
-    """
+    """Penalties on the way from zero, with λ and the distance in λ that is enough; g at zero."""
     convex = bool(penalty.convex)
     guide = penalty
     if not convex:
@@ -130,10 +124,7 @@ def softer(
     loss: Any, penalty: Any, y: Array, offset: Array, fit_intercept: bool = True,
     tuning: Tuning = DEFAULT,
 ) -> list[Any]:  # fmt: skip
-    """Losses to solve first, widest window first; none where the loss is wide enough.
-
-    Nonconvex penalties come down in λ instead, since the way there decides where they end.
-    """
+    """Losses to solve first, widest window first; none for nonconvex penalties or wide losses."""
     width = getattr(loss, "width", None)
     if width is None or not getattr(penalty, "convex", False):
         return []

@@ -43,10 +43,7 @@ Report = Callable[[dict[str, float]], None]
 def minimise(
     problem: Problem, state: State, tol: float, max_passes: int, report: Report
 ) -> Certificate:
-    """Move `state` until the certificate holds, or to the best point that was seen until then.
-
-    At most `max_passes` cycles are spent.
-    """
+    """Move `state` until the certificate holds, or to the best point of so many cycles."""
     stopping = Stopping(problem, state, tol, max_passes, report)
     near = problem.tuning.close * stopping.scale
     rough = follows(problem, state) and state.measured.distance > near
@@ -123,10 +120,7 @@ def choose(problem: Problem, state: State) -> Array:
 
 
 def most_violate(problem: Problem, state: State) -> bool:
-    """Whether least squares has rows enough, and more than half of all columns will move.
-
-    Working sets would grow towards all of them, with a check after each.
-    """
+    """Whether least squares has rows enough, and more than half of all columns will move."""
     penalty = problem.penalty
     if state.on_path or not (problem.loss.quadratic and penalty.is_scalar and penalty.convex):
         return False
@@ -189,10 +183,7 @@ def table() -> str:
 
 
 class Stopping:
-    """When to stop: the certificate of every check, and whether progress is still made.
-
-    It serves rows in memory and tables in chunks, so problems and states may be those of either.
-    """
+    """When to stop, from the certificate of every check; in memory and for tables in chunks."""
 
     certificate: Certificate
 
@@ -217,10 +208,7 @@ class Stopping:
         self._precision = numerics.SUM * float(np.finfo(problem.dtype).eps) / numerics.EPS
 
     def done(self, state: Any, rough: bool = False) -> bool:
-        """Whether a point is good enough, or no better one is to be had.
-
-        One that is `rough` is not good enough, whatever its certificate.
-        """
+        """Whether a point is good enough and not `rough`, or none is better."""
         now, tuning = state.measured, self.tuning
         self._dual = max(self._dual, now.dual)
         value = max(now.objective - self._dual, 0.0) if self.kind == "gap" else now.certified

@@ -371,10 +371,7 @@ def products(
 
 
 def given_products(given: Array, X: Array, s: Array, means: Array) -> Array:
-    """Σ_i s_i (a_i − ā)(a_i − ā)ᵀ from a matrix n Σ_i s_i a_i a_iᵀ, or the same of centred columns.
-
-    It is compared with X on a few columns; ValueError if it is neither.
-    """
+    """Centred products from n Σ_i s_i a_i a_iᵀ or from n times themselves, compared with X."""
     n, p = X.shape
     some = np.unique([0, p // 2, p - 1])
     A = X[:, some].astype(np.float64)

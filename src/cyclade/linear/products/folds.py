@@ -26,10 +26,7 @@ LEFT = float(np.cbrt(numerics.EPS))  # of a sum over all rows: less after a subt
 def cross_validate(
     problem: Problem, tests: list[Array], lams: Array, tol: float, max_passes: int
 ) -> list[tuple[PathResult, Array]] | None:
-    """For each of the sets of rows `tests`: the path on all others, and its errors on the set.
-
-    None if rounding leaves one uncertain. The sets must be disjoint.
-    """
+    """For each of the disjoint sets of rows: the path on all others, and its errors."""
     left = np.ones(problem.design.n, bool)
     for test in tests:
         left[test] = False
