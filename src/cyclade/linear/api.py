@@ -383,10 +383,7 @@ def on_products(
 def shorter_path(
     problem: Problem, x: Array, lams: Array, tol: float, max_passes: int, report: Report
 ) -> PathResult | None:
-    """The path on as many rows as X has columns, where that pays; None if X tells another story.
-
-    The last certificate is measured on X, the others differ from that by rounding.
-    """
+    """The path on as many rows as columns, where that pays and the last is as good on X."""
     from cyclade.linear.products.shorter import shortened
     from cyclade.linear.state import begin
     from cyclade.linear.working_set import Stopping
@@ -414,11 +411,7 @@ def checked(
     X: Any, y: Any, loss: Loss, penalty: Any, data: tuple[Any, Any, bool],
     start: tuple[Any, Any] = (None, None), tuning: Tuning | None = None, precompute: Any = "auto",
 ) -> Iterator[tuple[list[Any], bool]]:  # fmt: skip
-    """Parts to fit, from checked arguments, and whether they are outputs that nothing joins.
-
-    `data` are sample_weight, offset and fit_intercept; `start` is coef and intercept. BLAS has one
-    thread meanwhile.
-    """
+    """Parts to fit, from checked arguments, and whether nothing joins them; BLAS has one thread."""
     if not (tuning is None or isinstance(tuning, Tuning)):
         raise TypeError(f"tuning: must be a Tuning or None, got {type(tuning).__name__}")
     tuning = tuning or DEFAULT

@@ -181,11 +181,7 @@ def is_constant(y: Array) -> bool:
 
 
 def weighted_median(values: Array, weights: Array | None) -> float:
-    """The lower median of the values, each as often as its weight says.
-
-    Half of the weight that is missed by the rounding of a sum is half: equal weights of any size
-    give the median that weights of 1 do.
-    """
+    """The lower median, each value as often as its weight says; ties are told up to rounding."""
     order = np.argsort(values, kind="stable")
     mass = np.ones(len(values)) if weights is None else weights
     cumulated = np.cumsum(mass[order], dtype=np.float64)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,19 +109,12 @@ def curvatures(loss: Loss, tuning: Tuning, loss_at: LossAt, damping: float, trus
     return np.maximum(w, numerics.FLAT * float(np.max(w, initial=numerics.TINY)))
 
 
-class Step(NamedTuple):
-    """Where a line search ended: t = 0 if nowhere."""
-
-    t: float
-    loss_at: LossAt
-
-
 def line_search(
     problem: Problem, here: LossAt, end: LossAt, r: Callable[[float], float],
     halvings: int = limits.TRIES, there: Callable[[float], LossAt] | None = None,
     further: float = np.inf,
-) -> Step:  # fmt: skip
-    """The largest t of 1, ½, ¼, … that lowers F as Armijo's rule wants.
+) -> tuple[float, LossAt]:  # fmt: skip
+    """The largest t of 1, ½, ¼, … that lowers F as Armijo's rule wants, and the loss; else t = 0.
 
     `here` and `end` are the loss at t = 0 and t = 1, `r(t)` the penalty at t. With a finite
     `further`, t = 2, 4, … are tried after 1, with the loss `there(t)`, as long as F falls
@@ -138,14 +131,14 @@ def line_search(
         t *= 0.5
         at = problem.loss_at(here.z + t * dz)
     else:
-        return Step(0.0, here)
+        return 0.0, here
     while there is not None and 1.0 <= t < 2.0**limits.TRIES:
         longer = there(2.0 * t)
         lower = longer.value + r(2.0 * t)
         if F - lower < further * (F - value):
             break
         t, at, value = 2.0 * t, longer, lower
-    return Step(t, at)
+    return t, at
 
 
 def lowered(F: float, slope: float, t: float, value: float) -> bool:
@@ -156,8 +149,7 @@ def lowered(F: float, slope: float, t: float, value: float) -> bool:
 def step_length(model: Model, W: Array, x: Array, dx: Array, end: LossAt) -> tuple[float, LossAt]:
     """`line_search` from x along dx on the coordinates W; `end` is the loss at t = 1."""
     total = model.problem.penalty.total
-    found = line_search(model.problem, model.loss_at, end, lambda t: total(W, x + t * dx))
-    return found.t, found.loss_at
+    return line_search(model.problem, model.loss_at, end, lambda t: total(W, x + t * dx))
 
 
 def next_damping(state: Any, damping: float, t: float, tuning: Tuning = DEFAULT) -> float:

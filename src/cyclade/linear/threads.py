@@ -50,21 +50,13 @@ def libraries() -> list[Any]:
 
 @cache
 def keep_freed_memory() -> None:
-    """Have the C library keep what is freed for the next array, as after any large array.
-
-    glibc returns what exceeds twice the largest array so far, up to 32 MiB. A fit of 40,000 rows
-    would take it back 20 times, in a third of its time. This array is never written to.
-    """
-    np.empty(2**25 - 2**16, np.uint8)
+    """Have the C library keep what is freed, up to 32 MiB: fits ask for it again and again."""
+    np.empty(2**25 - 2**16, np.uint8)  # never written to
 
 
 @contextmanager
 def one_thread(entries: int, tuning: Tuning = DEFAULT) -> Iterator[None]:
-    """Within it, BLAS has one thread; an X of more than `tuning.huge` is left alone.
-
-    The setting is the process's: of fits in several threads of Python the first sets it, and the
-    last restores it.
-    """
+    """Within it, BLAS has one thread in this process, unless X is huge."""
     keep_freed_memory()
     large = entries >= tuning.large
     with allowed(max(getattr(_own, "number", 1), permitted()) if large else 1):

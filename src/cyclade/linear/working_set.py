@@ -236,10 +236,7 @@ class Stopping:
         return self._stalled == limits.STALLED
 
     def _keep(self, state: Any, value: float) -> None:
-        """Remember a point if its certificate is the best so far: rounding may lead away from it.
-
-        A gap is measured from the best dual value of all checks, so there the lowest F is best.
-        """
+        """Remember a point whose certificate is the best so far; of gaps, whose F is."""
         rank = state.measured.objective if self.kind == "gap" else value
         if self._point is None or rank < self._point[0]:
             point = state.point()
@@ -257,10 +254,7 @@ class Stopping:
 
 
 def scale_of_distance(problem: Any, state: Any = None) -> float:
-    """λ: the largest |g| that keeps a zero; without any, the largest gradient of the null model.
-
-    That of the start, which may be a solution, would ask for more the better the start is.
-    """
+    """λ: the largest |g| that keeps a zero; without any, the largest gradient of the null model."""
     scale = problem.penalty.scale or problem.null.explained[1]
     if scale:
         return float(scale)

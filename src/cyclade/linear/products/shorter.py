@@ -23,10 +23,7 @@ Array = NDArray[Any]
 
 
 def shortened(problem: Problem, fits: int) -> tuple[Problem, Moments, float] | None:
-    """The problem on √r R with weights 1/r and no intercept, the moments, and κ.
-
-    None where R costs more than a pass, for each of the fits, over the rows that it saves.
-    """
+    """The problem on √r R with weights 1/r, moments, κ; None where R costs more than rows saved."""
     design, tuning = problem.design, problem.tuning
     if not (problem.loss.quadratic and design.is_dense and problem.offset.ndim == 1):
         return None
