@@ -16,22 +16,11 @@ from cyclade.linear.tuning import CostModel, Tuning
 ALWAYS = Tuning(cost=CostModel(product=0.0))
 
 
-def tall(rng, n=400, p=7, shift=0.0, dtype=np.float64, order="F"):
-    X = rng.standard_normal((n, p)) @ rng.standard_normal((p, p)) + shift * np.arange(p)
-    return np.asarray(X, dtype, order=order)
-
-
-def loss(X, y, s, x, c):
-    return 0.5 * float(s @ (y - X @ x - c) ** 2)
-
-
 def compress(X, y, s, fit_intercept):
     """The shorter table, its targets, the loss that is left, and what gives intercepts."""
-    bound = bind(L1(1.0), X.shape[1])
-    design = as_design(X, tuning=ALWAYS)
-    found = shortened(
-        Problem(design, y, s, np.zeros(y.size), Squared(), bound, fit_intercept, ALWAYS), 10_000
-    )
+    bound, design = bind(L1(1.0), X.shape[1]), as_design(X, tuning=ALWAYS)
+    problem = Problem(design, y, s, np.zeros(y.size), Squared(), bound, fit_intercept, ALWAYS)
+    found = shortened(problem, 10_000)
     if found is None:
         return None
     small, moments, constant = found
@@ -40,45 +29,32 @@ def compress(X, y, s, fit_intercept):
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("shift", "order", "dtype"), [
-    (0.0, "F", np.float64), (1e6, "C", np.float64), (3.0, "F", np.float32),
+@pytest.mark.parametrize(("shift", "order", "dtype", "rows"), [
+    (0.0, "F", np.float64, 7), (1e6, "C", np.float64, 7), (3.0, "F", np.float32, 7),
+    (0.0, "F", np.float64, 5),  # dependent columns leave fewer rows
 ])  # fmt: skip
-def test_the_loss_is_the_same_at_every_point(fit_intercept, weighted, shift, order, dtype):
+def test_the_loss_is_the_same_at_every_point(fit_intercept, weighted, shift, order, dtype, rows):
     rng = np.random.default_rng(0)
-    X = tall(rng, shift=shift, order=order, dtype=dtype)
+    X = rng.standard_normal((400, 7)) @ rng.standard_normal((7, 7)) + shift * np.arange(7)
+    if rows == 5:
+        X[:, 5], X[:, 6] = X[:, 0] + X[:, 1], 0.0
+    X = np.asarray(X, dtype, order=order)
     y = rng.standard_normal(400) + 5.0
     s = rng.random(400) if weighted else np.ones(400)
     s /= s.sum()
     R, t, constant, moments = compress(X, y, s, fit_intercept)
-    assert R.shape == (7, 7)
+    assert R.shape == (rows, 7)
+
+    def loss(x, c):
+        return 0.5 * float(s @ (y - X.astype(float) @ x - c) ** 2)
+
     for _ in range(5):
         x = rng.standard_normal(7)
         c = moments.intercepts(x)
         assert fit_intercept or c == 0.0
         found = 0.5 * np.mean((t - R @ x) ** 2) + constant
-        exact = loss(X.astype(float), y, s, x, c)
-        scale = 1e-8 if shift > 1e3 else 1e-12
-        assert found == pytest.approx(exact, rel=scale)
-        if fit_intercept:  # no other intercept is better
-            assert exact <= loss(X.astype(float), y, s, x, c + 1e-3)
-
-
-def test_dependent_columns_leave_fewer_rows():
-    rng = np.random.default_rng(1)
-    X = tall(rng, p=4)
-    X = np.column_stack([X, X[:, 0] + X[:, 1], np.zeros(400)])
-    y = rng.standard_normal(400)
-    R, t, constant, moments = compress(X, y, np.full(400, 1 / 400), True)
-    assert R.shape == (4, 6)
-    x = rng.standard_normal(6)
-    found = 0.5 * np.mean((t - R @ x) ** 2) + constant
-    exact = loss(X, y, np.full(400, 1 / 400), x, moments.intercepts(x))
-    assert found == pytest.approx(exact, rel=1e-12)
-
-
-def test_nothing_is_compressed_where_numbers_overflow():
-    X = np.full((20, 2), 1e200)
-    assert compress(X, np.ones(20), np.full(20, 0.05), False) is None
+        assert found == pytest.approx(loss(x, c), rel=1e-8 if shift > 1e3 else 1e-12)
+        assert not fit_intercept or loss(x, c) <= loss(x, c + 1e-3)  # no other one is better
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
@@ -89,7 +65,7 @@ def test_nothing_is_compressed_where_numbers_overflow():
 )
 def test_whole_paths_are_those_on_all_rows(penalty, fit_intercept):
     rng = np.random.default_rng(2)
-    X = tall(rng, n=2000, p=8, shift=0.3)
+    X = rng.standard_normal((2000, 8)) @ rng.standard_normal((8, 8)) + 0.3 * np.arange(8)
     y, s = X[:, :3].sum(axis=1) + 3.0 * rng.standard_normal(2000), rng.random(2000)
     options = {"n_alphas": 12, "alpha_ratio": 0.02, "sample_weight": s, "tol": 1e-10}
     options |= {"fit_intercept": fit_intercept, "offset": rng.standard_normal(2000)}
@@ -105,10 +81,11 @@ def test_whole_paths_are_those_on_all_rows(penalty, fit_intercept):
         assert a.tolerance == pytest.approx(b.tolerance, rel=1e-9)
 
 
-def test_a_path_is_compressed_where_that_pays():
+def test_a_path_is_compressed_where_that_pays_and_nothing_overflows():
     def problem(n, p):
         y = np.empty(n)  # not read
         return Problem(as_design(np.empty((n, p))), y, y, y, Squared(), bind(L1(1.0), p), True)
 
     assert shortened(problem(80, 50), 100) is None  # not tall
+    assert compress(np.full((20, 2), 1e200), np.ones(20), np.full(20, 0.05), False) is None
     assert shortened(problem(400, 100), 2) is None  # too few fits

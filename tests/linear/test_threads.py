@@ -137,35 +137,32 @@ def test_a_fit_that_is_not_alone_has_one(library, monkeypatch, case):
             assert threads.permitted() == 1
 
 
-@pytest.mark.parametrize("centred", [True, False])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_products_of_two_threads_are_those_of_one(centred, dtype):
-    X, y = table()
-    n, p = X.shape
-    w = np.full(n, 1 / n)
-    panel = as_design(X.astype(dtype), tuning=SHARED).growing_panel(w, centred)
-    panel.extend(np.arange(p))
-    panel.start(np.sqrt(w) * (y - y.mean() * centred), np.zeros(p))
-    old, new, G = np.arange(5), np.arange(5, p), np.zeros((5, 5))
-    one = panel.products(old, new, G), panel.correlations()
-    with threads.allowed(2):
-        two = panel.products(old, new, G), panel.correlations()
-    for a, b in zip(one, two, strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-12)
-
-
 @pytest.mark.parametrize("storage", [np.asfortranarray, np.ascontiguousarray, sp.csc_matrix])
-def test_passes_of_two_threads_are_those_of_one(storage):
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_passes_and_products_of_two_threads_are_those_of_one(storage, dtype):
     X, y = table()
-    design = as_design(storage(X), tuning=SHARED)
-    x, few = np.linspace(-1, 1, X.shape[1]), np.zeros(X.shape[1])
+    X = X.astype(dtype)
+    n, p = X.shape
+    design, w = as_design(storage(X), tuning=SHARED), np.full(n, 1 / n)
+    x, few = np.linspace(-1, 1, p), np.zeros(p)
     few[[3, 7]] = 1.0, -2.0
-    with threads.allowed(2):
-        np.testing.assert_allclose(design.correlate(y), X.T @ y, atol=1e-10)
-        np.testing.assert_allclose(design.predict(x), X @ x, atol=1e-12)
-        np.testing.assert_allclose(design.predict(few), X @ few, atol=1e-12)
-        G = products(X, y, np.ones(y.size), False, SHARED)[0]
-        np.testing.assert_allclose(G, X.T @ X, rtol=1e-12, atol=1e-10)
+    old, new, G = np.arange(5), np.arange(5, p), np.zeros((5, 5))
+    found = []
+    for ranks in (1, 2):
+        with threads.allowed(ranks):
+            passes = [design.correlate(y), design.predict(x), design.predict(few)]
+            for centred in (True, False):
+                panel = design.growing_panel(w, centred)
+                panel.extend(np.arange(p))
+                panel.start(np.sqrt(w) * (y - y.mean() * centred), np.zeros(p))
+                passes += [panel.products(old, new, G), panel.correlations()]
+            passes += products(X, y, np.ones(n), False, SHARED)[:1]
+            found.append(passes)
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-12, atol=1e-10)
+    exact = X.T.astype(float) @ y, X @ x, X @ few
+    for known, expected in zip(found[0], exact, strict=False):
+        np.testing.assert_allclose(known, expected, atol=1e-4 if dtype == np.float32 else 1e-10)
 
 
 @pytest.mark.parametrize("storage", [np.asfortranarray, np.ascontiguousarray, sp.csc_matrix])
