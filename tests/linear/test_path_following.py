@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.linear import losses, solve
-from cyclade.linear.kernels import gram, linalg, sparse
+from cyclade.linear.kernels import gram, linalg
 from cyclade.linear.loss_at import loss_at
 from cyclade.linear.penalties import L1, Box, ElasticNet, WeightedL1
 from cyclade.linear.penalty_bound import bind
@@ -17,12 +17,9 @@ from cyclade.linear.subproblem.gram import Gram
 from cyclade.linear.tuning import Tuning
 
 CONVEX = [
-    L1(0.3),
-    L1(0.3, positive=True),
-    ElasticNet(0.5, 0.5),
-    WeightedL1(0.3, np.linspace(0.0, 2.0, 21)),
-    Box(-0.2, 0.3, 0.1),
-]
+    L1(0.3), L1(0.3, positive=True), ElasticNet(0.5, 0.5),
+    WeightedL1(0.3, np.linspace(0.0, 2.0, 21)), Box(-0.2, 0.3, 0.1),
+]  # fmt: skip
 
 
 def model(p=21, n=30):
@@ -80,21 +77,6 @@ def test_a_matrix_that_is_not_positive_definite_is_told():
     b = np.array([8.0, 9.0])
     linalg.substitute(H, b, 2)
     np.testing.assert_allclose(np.array([[4.0, 2.0], [2.0, 5.0]]) @ b, [8.0, 9.0])
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_products_of_pairs_of_columns(dtype):
-    rng = np.random.default_rng(1)
-    A = rng.standard_normal((50, 9)) * (rng.random((50, 9)) < 0.3)
-    A[:, 3] = 0.0
-    X, columns, w = sp.csc_matrix(A.astype(dtype)), np.array([1, 3, 4, 8]), rng.random(50)
-    order = np.argsort(np.diff(X.indptr)[columns])
-    G = np.full((4, 4), np.nan)
-    sparse.paired_products(
-        X.data, X.indices.view(np.uint32), X.indptr.view(np.uint32), columns, order, 0, w, G
-    )
-    A = A[:, columns]
-    np.testing.assert_allclose(G, (A.T * w) @ A, atol=1e-6 if dtype is np.float32 else 1e-14)
 
 
 @pytest.mark.parametrize("even", [True, False])
