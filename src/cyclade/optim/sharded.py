@@ -270,7 +270,7 @@ class _ShardedOptimizer(torch.optim.Optimizer):
         return [self.param_groups[0][name] for name in _RATES]
 
     def state_dict(self) -> dict[str, Any]:
-        # Counters, and this rank's shards of the estimates and of the lagged point.
+        """Counters, and this rank's shards of the estimates and of the lagged point."""
         found: dict[str, Any] = {"draws": self.draws, "rates": self._rates()}
         found |= {"turns": self._turns.state(), "rule": self._rule.state()}
         if isinstance(self._lag, Lag):

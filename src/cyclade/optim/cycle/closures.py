@@ -39,7 +39,6 @@ class ModelSweep:
         return dense(grads, params).detach() * self._sign
 
     def hvp(self, j: int, v: Tensor) -> Tensor:
-        # The model's own backward pass is not differentiated.
         raise ValueError(
             "precondition='curvature' needs a model that can be cut into stages, and this one runs "
             "as a whole: use None, 'spectral' or 'adam'"
@@ -87,7 +86,7 @@ class ClosureLoss:
         return loss, grads
 
     def undo(self) -> None:
-        pass  # what the closure did cannot be undone
+        """What the closure did cannot be undone."""
 
     def _forget(self) -> None:
         for p in self._net.parameters.values():

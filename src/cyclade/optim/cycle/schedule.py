@@ -64,7 +64,7 @@ class Turns:
             self.cycles += 1
 
     def memory(self) -> Any:
-        # What a failed step puts back.
+        """What a failed step puts back."""
         drawn = None if self.fixed else self._rng.bit_generator.state
         return drawn, list(self._pending)
 
