@@ -14,8 +14,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -127,12 +126,14 @@ class CallableSweep:
 
     def trial(self, j: int, u: Array) -> float:
         """f_S at the point with block j at `u`; the point itself stays."""
-        with self._tried(j, u) as there:
+        there = self._tried(j, u)
+        with self.x.moved(j, u, self._move):
             return there._value()
 
     def trial_grad(self, j: int, u: Array) -> Array:
         """∇^j f_S at the point with block j at `u`; the point itself stays."""
-        with self._tried(j, u) as there:
+        there = self._tried(j, u)
+        with self.x.moved(j, u, self._move):
             return there._grad(j)
 
     def hvp(self, j: int, v: Array) -> Array:
@@ -150,15 +151,13 @@ class CallableSweep:
             gj = self.known_blocks[j] = self.derivatives.grad(self, j)
         return gj
 
-    @contextmanager
-    def _tried(self, j: int, u: Array) -> Iterator[CallableSweep]:
-        """For a moment, block j at `u`, and what is known there, as of the stamp before it."""
+    def _tried(self, j: int, u: Array) -> CallableSweep:
+        """What is known with block j at `u`; its stamp is that of the point before the trial."""
         there = self._known_trial(j, u)
         if there is None:
             there = CallableSweep(self.derivatives, self.x, self.sample, self._rows)
             self._trial = (j, self.x.layout.copy(u), there)
-        with self.x.moved(j, u, self._move):
-            yield there
+        return there
 
     def _known_trial(self, j: int, u: Array) -> CallableSweep | None:
         """What the last trial found, if it was this one."""
