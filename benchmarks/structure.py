@@ -42,7 +42,7 @@ FITS = ("Lasso", "GroupLasso", "SlopeRegression", "RobustRegression")
 LAYOUT = {
     "BLOCK", "COLUMNS", "EXPONENT", "GAMMA", "INTEGER_BITS", "LARGEST", "LINE", "LINES",
     "LOG2_E", "LOGISTIC", "LOG_2_HIGH", "LOG_2_LOW", "LONG", "ONES", "ONE_BITS", "POISSON",
-    "ROOT_BITS", "STRIP", "TO_INTEGER",
+    "ROOT_BITS", "TO_INTEGER",
 }  # fmt: skip
 # The rooms of linear models between the front ends and the kernels.
 ENGINE = {

@@ -8,7 +8,6 @@ import pytest
 import scipy.sparse as sp
 
 from cyclade.linear import solve, working_set
-from cyclade.linear.kernels import columns
 from cyclade.linear.losses import Squared
 from cyclade.linear.panels.dense import SharedDensePanel
 from cyclade.linear.penalties import L1, MCP, Box, ElasticNet, WeightedL1
@@ -119,13 +118,6 @@ def test_working_sets_of_long_columns_are_not_copied():
     design = as_design(np.asfortranarray(X), tuning=IN_PLACE)
     assert type(design.growing_panel(w, True)) is SharedDensePanel
     assert type(design.growing_panel(w * y**2, True)) is not SharedDensePanel
-
-
-def test_coordinates_are_listed_as_numpy_lists_them():
-    rng = np.random.default_rng(2)
-    x = np.where(rng.random(200) < 0.3, rng.standard_normal(200), 0.0)
-    x[5] = np.nan
-    np.testing.assert_array_equal(columns.nonzeros(x), np.flatnonzero(x))
 
 
 @pytest.mark.parametrize(("divisor", "all_of_them"), [(3, False), (300, True)])

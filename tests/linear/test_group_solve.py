@@ -99,6 +99,14 @@ def check(X, y, loss, penalty, tolerance=1e-5, **options):
     return fit
 
 
+def problem(kind, seed, lam, n=40):
+    """Data, a loss and a penalty: on groups, on rows or on entries."""
+    X, y = data(seed, n, T=None if kind in BLOCK else 3)
+    loss = "multinomial" if kind == "multinomial" else "squared"
+    y = labels(y) if kind == "multinomial" else y
+    return X, y, loss, BLOCK[kind](lam) if kind in BLOCK else (L1 if kind == "l1" else Rows)(lam)
+
+
 @pytest.mark.parametrize("loss", TARGETS)
 @pytest.mark.parametrize("name", BLOCK)
 def test_groups_with_every_kind_of_loss(loss, name):
@@ -261,10 +269,7 @@ def _int64(X):
     "kind", ["group", "sparse group", "positive groups", "group mcp", "rows", "multinomial"]
 )
 def test_weights_equal_repetition(kind):
-    X, y = data(8, T=3 if kind in ("rows", "multinomial") else None)
-    y = labels(y) if kind == "multinomial" else y
-    loss = "multinomial" if kind == "multinomial" else "squared"
-    penalty = BLOCK[kind](0.05) if kind in BLOCK else Rows(0.05)
+    X, y, loss, penalty = problem(kind, 8, 0.05)
     times = np.random.default_rng(1).integers(0, 4, len(y))
     if kind == "multinomial":
         times[:6] = 1  # every class stays
@@ -275,10 +280,7 @@ def test_weights_equal_repetition(kind):
 
 @pytest.mark.parametrize("kind", ["group", "sparse group", "rows", "multinomial"])
 def test_warm_start_ends_where_a_cold_one_does(kind):
-    X, y = data(9, T=3 if kind in ("rows", "multinomial") else None)
-    y = labels(y) if kind == "multinomial" else y
-    loss = "multinomial" if kind == "multinomial" else "squared"
-    penalty = BLOCK[kind](0.05) if kind in BLOCK else Rows(0.05)
+    X, y, loss, penalty = problem(kind, 9, 0.05)
     cold = solve(X, y, loss, penalty, tol=1e-12)
     rng = np.random.default_rng(0)
     far = rng.standard_normal(cold.coef.shape)
@@ -292,14 +294,10 @@ def test_warm_start_ends_where_a_cold_one_does(kind):
 
 @pytest.mark.parametrize("kind", ["group", "sparse group", "rows", "multinomial", "l1"])
 def test_path_equals_single_fits(kind):
-    several = kind in ("rows", "multinomial", "l1")
-    X, y = data(10, T=3 if several else None)
-    y = labels(y) if kind == "multinomial" else y
-    loss = "multinomial" if kind == "multinomial" else "squared"
-    penalty = BLOCK[kind](1.0) if kind in BLOCK else (L1(1.0) if kind == "l1" else Rows(1.0))
+    X, y, loss, penalty = problem(kind, 10, 1.0)
     found = path(X, y, loss, penalty, n_alphas=6, alpha_ratio=0.05, tol=1e-12)
     assert found.reached
-    assert found.coefs.shape == ((12, 3, 6) if several else (12, 6))
+    assert found.coefs.shape == ((12, 6) if kind in BLOCK else (12, 3, 6))
     assert not found.coefs[..., 0].any()
     assert found.coefs[..., 1].any()
     for i in (2, 5):
@@ -333,10 +331,7 @@ def test_single_precision_is_sane(kind):
 
 @pytest.mark.parametrize("kind", ["group", "sparse group", "rows", "multinomial"])
 def test_what_precision_cannot_reach_is_given_up(kind):
-    X, y = data(17, n=60, T=3 if kind in ("rows", "multinomial") else None)
-    y = labels(y) if kind == "multinomial" else y
-    loss = "multinomial" if kind == "multinomial" else "squared"
-    penalty = BLOCK[kind](0.05) if kind in BLOCK else Rows(0.05)
+    X, y, loss, penalty = problem(kind, 17, 0.05, n=60)
     fit = solve(X, y, loss, penalty, tol=0.0)
     assert fit.passes < 20_000
     worst, _ = stationarity(X, y, loss, penalty, fit)

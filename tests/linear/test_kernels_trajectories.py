@@ -116,18 +116,3 @@ def test_float32_stays_float32():
             cycles(panel, np.arange(X.shape[1]), known, 1, 0.0)
             np.testing.assert_allclose(panel.x[: x.size], x, atol=2e-5)
         assert panel.x.dtype == panel.R.dtype == np.float32
-
-
-def test_newton_on_the_support_solves_a_badly_conditioned_model():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((60, 20)) @ np.diag(np.geomspace(1, 0.05, 20)) + rng.standard_normal(
-        (60, 1)
-    )
-    y, w = X @ rng.standard_normal(20), np.full(60, 1 / 60)
-    known, panel, gram = bind(L1(1e-4), 20), begun(np.asfortranarray(X), y, w), Gram()
-    gram.take(panel, known, np.arange(20), panel.correlations())
-    done = gram.minimise(1e-12, 100_000)
-    gram.give(panel)
-    distances = known.distances(np.arange(20), panel.x[:20], -panel.correlations())
-    assert distances.max() < 1e-10
-    assert done < 2_000  # plain cycles need many times that

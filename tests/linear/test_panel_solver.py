@@ -7,19 +7,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cyclade.linear import path, solve
-from cyclade.linear.kernels.columns import sort_out
-from cyclade.linear.kernels.gram import submatrix
+from cyclade.linear import path, starts
 from cyclade.linear.loss_at import LossAt, SquaredLossAt
 from cyclade.linear.losses import Squared
 from cyclade.linear.panels.sparse import SharedPanel, SparsePanel
-from cyclade.linear.penalties import L1, MCP, SCAD, Box, ElasticNet, LogSum
+from cyclade.linear.penalties import L1, MCP, SCAD, Box, ElasticNet, LogSum, WeightedL1
 from cyclade.linear.penalty_bound import bind
 from cyclade.linear.problem import Problem, as_design
-from cyclade.linear.starts import continuation
-from cyclade.linear.subproblem.coordinate import IncrementalPanelSolver, PanelSolver, cycles
+from cyclade.linear.subproblem.coordinate import IncrementalPanelSolver, cycles
 from cyclade.linear.subproblem.gram import Gram
-from cyclade.linear.tuning import CostModel, Tuning
+from cyclade.linear.tuning import DEFAULT, Tuning
 
 CYCLES = 12
 STORAGES = [np.asfortranarray, np.ascontiguousarray, sp.csc_matrix]
@@ -101,19 +98,6 @@ def test_products_are_kept_while_a_panel_grows(storage, centred, even):
         assert distances.max() < 1e-12
 
 
-def test_many_columns_that_rest_are_left_out_of_a_model():
-    rng = np.random.default_rng(0)
-    X, w = rng.standard_normal((40, 200)), np.full(40, 1 / 40)
-    panel = as_design(np.asfortranarray(X)).panel(np.arange(200), w, False)
-    panel.start(rng.standard_normal(40), np.zeros(200))
-    gram, known = Gram(), bind(L1(0.1), 200)
-    gram.take(panel, known, np.arange(0, 200, 2), panel.correlations())
-    assert gram.columns.size == 100
-    gram.take(panel, known, np.arange(5, 15), panel.correlations())
-    np.testing.assert_array_equal(gram.columns, np.arange(5, 15))
-    np.testing.assert_allclose(gram.G, X[:, 5:15].T @ X[:, 5:15] / 40, atol=1e-12)
-
-
 @pytest.mark.parametrize("small", [0, 1_000])
 def test_newton_steps_in_either_loop(small):
     rng = np.random.default_rng(0)
@@ -143,12 +127,6 @@ def test_newton_steps_go_on_until_columns_no_longer_leave(small, seed):
     assert known.distances(gram.cols, gram.x, -gram.c).max() < 1e-1
 
 
-def test_a_part_of_a_square_matrix():
-    G, chosen, out = np.arange(36.0).reshape(6, 6), np.array([4, 0, 5]), np.empty((3, 3))
-    submatrix(G, chosen, out)
-    np.testing.assert_array_equal(out, G[np.ix_(chosen, chosen)])
-
-
 @pytest.mark.parametrize(
     "penalty", [L1(0.5), ElasticNet(0.5, 0.5), Box(-0.2, 0.3, 0.3), MCP(0.5), LogSum(0.5, 0.5)]
 )
@@ -167,19 +145,16 @@ def test_a_check_is_distances_and_value_in_one_pass(penalty):
 
 def test_columns_by_what_they_are():
     rng = np.random.default_rng(2)
+    weights = np.where(rng.random(200) < 0.1, 0.0, 1.0)
     x = rng.standard_normal(200) * (rng.random(200) < 0.2)
-    g, zero_threshold = 2.0 * rng.standard_normal(200), np.where(rng.random(200) < 0.1, 0.0, 1.0)
-    distances = np.maximum(np.abs(g) - zero_threshold, 0.0)
-    found = np.empty((3, 200), np.int64)
-    counts = sort_out(x, distances, g, zero_threshold, 0.75, *found)
-    support, rest = x != 0, (x == 0) & (distances == 0)
-    expected = [
-        support,
-        ~support & (distances > 0),
-        rest & (zero_threshold > 0) & (np.abs(g) > 0.75),
-    ]
-    for cols, count, mask in zip(found, counts, expected, strict=True):
-        np.testing.assert_array_equal(cols[:count], np.flatnonzero(mask))
+    g, known = 2.0 * rng.standard_normal(200), bind(WeightedL1(1.0, weights), 200)
+    distances = np.maximum(np.abs(g) - weights, 0.0)
+    found = known.candidates(x, g, distances, 0.75, None)
+    rest = (x == 0) & (distances == 0)
+    np.testing.assert_array_equal(found.support, np.flatnonzero(x))
+    np.testing.assert_array_equal(found.violating, np.flatnonzero((x == 0) & (distances > 0)))
+    near = np.flatnonzero(rest & (weights > 0) & (np.abs(g) > 0.75))
+    np.testing.assert_array_equal(found.close, near)
 
 
 def test_a_look_at_squares_is_a_look_at_any_loss():
@@ -237,21 +212,13 @@ def test_a_straighter_penalty_bends_less_from_the_same_slope(penalty):
     assert penalty.straighter(1e9).value(1.0, 0) == pytest.approx(convex.value(1.0, 0))
 
 
-def test_a_nonconvex_penalty_is_bent_step_by_step_from_its_convex_part(monkeypatch):
+def test_a_nonconvex_penalty_is_bent_step_by_step_from_its_convex_part():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 150))
     y = X[:, :12] @ rng.choice([-1.0, 1.0], 12) + 0.5 * rng.standard_normal(60)
-    lam = 0.05 * float(np.abs(X.T @ (y - y.mean())).max()) / 60
-    followed, improve = [], continuation.improve
-
-    def recorded(problem, *rest):
-        followed.append(problem.penalty.penalty)
-        improve(problem, *rest)
-
-    monkeypatch.setattr(continuation, "improve", recorded)
-    fit = solve(X, y, penalty=MCP(lam, 3.0), tol=1e-8)
-    assert fit.certificate.reached
-    *path_of_l1, four, two = followed
+    g = X.T @ (y - y.mean()) / 60
+    lam = 0.05 * float(np.abs(g).max())
+    *path_of_l1, four, two = (stage[0] for stage in starts.easier(MCP(lam, 3.0), True, g, DEFAULT))
     assert all(type(r) is L1 for r in path_of_l1)
     lams = [r.lam for r in path_of_l1]
     assert lams == sorted(lams, reverse=True)
@@ -279,23 +246,12 @@ def test_products_of_many_short_columns_are_not_used(monkeypatch):
     assert max(taken) < 0.5 * support.size**2 / X[:, support].nnz
 
 
-def test_products_pay_for_the_cycles_ahead(monkeypatch):
-    X = np.random.default_rng(0).standard_normal((200, 10))
-    y, tuning = X.sum(axis=1), Tuning(cost=CostModel(calls=-np.inf))
-    warm = np.full(10, 0.5)  # no zeros: these columns stay active
-    fits = [solve(X, y, "squared", L1(0.1), coef=warm, tuning=tuning)]
-    monkeypatch.setattr(PanelSolver, "_cycles_ahead", lambda *args: 0.0)
-    fits.insert(0, solve(X, y, "squared", L1(0.1), coef=warm, tuning=tuning))
-    assert fits[1].passes < fits[0].passes
-    np.testing.assert_allclose(fits[1].coef, fits[0].coef, atol=1e-5)
-
-
 def test_products_of_shared_columns_that_were_not_in_the_working_set_are_centred():
     """Where nearly all columns are in, products of all are formed; the others had no means yet."""
     rng = np.random.default_rng(0)
     X = sp.csc_matrix(rng.standard_normal((60, 6)) + 100.0)
     weights = np.full(60, 1 / 60)
-    starts, rows = X.indptr.astype(np.uint64), X.indices.astype(np.uint32)
-    panel = SharedPanel(X.data, rows, starts, np.arange(5), weights, True)
+    begins, rows = X.indptr.astype(np.uint64), X.indices.astype(np.uint32)
+    panel = SharedPanel(X.data, rows, begins, np.arange(5), weights, True)
     G = panel.products(np.empty(0, np.int64), np.arange(6), np.empty((0, 0)))
     np.testing.assert_allclose(G, np.cov(X.toarray().T, bias=True), atol=1e-9)

@@ -94,22 +94,6 @@ def test_equal_weights_give_the_lasso(loss, lam):
         np.testing.assert_allclose(ours.coef, lasso.coef, atol=1e-8)
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic", "cauchy"])
-@pytest.mark.parametrize("form", ["csc", "csr", "Fortran", "strided"])
-def test_every_form_of_X_gives_the_same_fit(loss, form):
-    X, y = data(loss, 50, 40)
-    other = {
-        "csc": lambda: sp.csc_array(X),
-        "csr": lambda: sp.csr_array(X),
-        "Fortran": lambda: np.asfortranarray(X),
-        "strided": lambda: np.repeat(X, 2, axis=1)[:, ::2],
-    }[form]()
-    a = solve(X, y, loss, Slope(0.05), tol=1e-10)
-    b = solve(other, y, loss, Slope(0.05), tol=1e-10)
-    np.testing.assert_allclose(a.coef, b.coef, atol=1e-7)
-    assert a.intercept == pytest.approx(b.intercept, abs=1e-7)
-
-
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("loss", ["squared", "cauchy"])
 def test_float32_is_worked_on_and_given_back(sparse, loss):
@@ -122,15 +106,6 @@ def test_float32_is_worked_on_and_given_back(sparse, loss):
     assert fit.coef.dtype == np.float32
     assert fit.certificate.reached
     np.testing.assert_allclose(fit.coef, exact.coef, atol=2e-2)
-
-
-@pytest.mark.parametrize("loss", ["squared", "logistic", "poisson"])
-def test_weights_equal_repetition(loss):
-    X, y = data(loss)
-    s = np.random.default_rng(1).integers(0, 4, len(y))
-    a = solve(X, y, loss, Slope(0.05), sample_weight=s.astype(float), tol=1e-13)
-    b = solve(np.repeat(X, s, axis=0), np.repeat(y, s), loss, Slope(0.05), tol=1e-13)
-    np.testing.assert_allclose(a.coef, b.coef, atol=1e-6)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "huber"])

@@ -220,11 +220,10 @@ class BoundScalar(BoundPenalty):
     ) -> Candidates:
         """By distance, and by the part of the threshold that |g_j| comes to."""
         limits = self.zero_threshold
-        support, violating, close = np.empty((3, x.size), np.int64)
-        inside, worse, nearly = columns.sort_out(
-            x, distances, g, limits, near, support, violating, close
-        )
-        support, violating, close = support[:inside], violating[:worse], close[:nearly]
+        support, violate = np.flatnonzero(x), (distances > 0.0) & (x == 0.0)
+        violating = np.flatnonzero(violate)
+        rest = np.flatnonzero((limits > 0.0) & (x == 0.0) & ~violate)
+        close = rest[np.abs(g[rest]) > near * limits[rest]]
         pull = np.abs(g[close]) / limits[close]
         return Candidates(support, violating, distances[violating], close, pull)
 
@@ -347,13 +346,13 @@ class BoundEntries(BoundBlocks):
 
     def total(self, cols: Array, x: Array) -> float:
         """Σ_jt r_j(x_jt) over the rows j."""
-        return float(group.entry_total(self.parameters, x.reshape(-1, self.T), cols))
+        return self.scalar.total(np.repeat(cols, self.T), x.reshape(-1, self.T)[cols].reshape(-1))
 
     def distances(self, cols: Array, x: Array, g: Array) -> Array:
         """The largest of an entry, for each of the rows."""
-        out, shape = np.empty(cols.size), (-1, self.T)
-        group.entry_distances(self.parameters, x.reshape(shape), g.reshape(shape), cols, out)
-        return out
+        own, entries = (v.reshape(-1, self.T)[cols].reshape(-1) for v in (x, g))
+        far = self.scalar.distances(np.repeat(cols, self.T), own, entries)
+        return np.asarray(far.reshape(-1, self.T).max(axis=1, initial=0.0))
 
     def excess(self, g: Array) -> float:
         """The largest over the outputs."""

@@ -18,7 +18,6 @@ from cyclade._checks import choice, whole_number
 from cyclade.linear import Certificate, Solution
 from cyclade.linear.estimators.base import Data, Regressor
 from cyclade.linear.estimators.cross_validated import CrossValidated
-from cyclade.linear.kernels.subset import best_column, subtract_rows
 from cyclade.linear.losses import Array, Squared
 from cyclade.linear.results import PathResult
 
@@ -67,7 +66,7 @@ class Support:
         v = self.B[:k, j].copy()
         self.R[k] = self.row(j)
         b = (self.R[k] - v @ self.R[:k]) / s
-        subtract_rows(self.B, v, b, k)
+        self.B[:k] -= np.outer(v, b)
         self.B[k] = b
         w = np.r_[-v, 1.0]
         self.M[k, :k] = self.M[:k, k] = self.M[k, k] = 0.0
@@ -84,7 +83,7 @@ class Support:
         v = self.M[: last + 1, k] / m
         self.c += b * (beta / m)
         self.left += b * b / m
-        subtract_rows(self.B, v, b, last + 1)
+        self.B[: last + 1] -= np.outer(v, b)
         self.M[: last + 1, : last + 1] -= np.outer(v, v) * m
         self.beta -= v * beta
         self.B[k], self.R[k], self.beta[k] = self.B[last], self.R[last], self.beta[last]
@@ -95,9 +94,21 @@ class Support:
         self.members[k] = self.members[last]
         del self.members[last]
 
+    def best_column(self, b: Array, slope: float, share: float) -> tuple[int, float]:
+        """The column outside with the largest (c + slope·b)²/(left + share·b²), and that number.
+
+        Columns with next to nothing left of them beside the support do not count; −1 if all do.
+        """
+        rest, gains = self.left + share * b * b, (self.c + slope * b) ** 2
+        counts = (rest > self.least) & ~self.inside
+        gains[counts] /= rest[counts]
+        gains[~counts] = -1.0
+        j = int(np.argmax(gains))
+        return (j, float(gains[j])) if counts[j] else (-1, -1.0)
+
     def grow(self) -> bool:
         """Add the column that explains most; whether there was one."""
-        j, _ = best_column(self.c, self.left, self.c, 0.0, 0.0, self.least, self.inside)
+        j, _ = self.best_column(self.c, 0.0, 0.0)
         if j >= 0:
             self.add(j)
         return j >= 0
@@ -112,7 +123,7 @@ class Support:
         while stayed < len(self.members):
             k %= len(self.members)
             m, b, beta = self.M[k, k], self.B[k], self.beta[k]
-            j, gain = best_column(self.c, self.left, b, beta / m, 1.0 / m, self.least, self.inside)
+            j, gain = self.best_column(b, beta / m, 1.0 / m)
             if gain > beta * beta / m + GAIN * self.square:
                 self.remove(k)
                 self.add(j)

@@ -13,18 +13,6 @@ import numpy as np
 from cyclade.linear.kernels.jit import compiled, reductions
 from cyclade.linear.kernels.shipped import conjugate, distance, prox, threshold, value
 
-STRIP = 64  # coordinates: vector instructions tell whether all of them are screened out
-
-
-@compiled
-def nonzeros(x: Any) -> Any:
-    """The coordinates with x_j ≠ 0: without a branch, which could not be predicted."""
-    out, many = np.empty(x.shape[0], np.int64), 0
-    for j in range(x.shape[0]):
-        out[many] = j
-        many += x[j] != 0.0
-    return out[:many]
-
 
 @compiled
 def total(parameters: Any, cols: Any, x: Any) -> float:
@@ -55,56 +43,16 @@ def check(
     Returns the largest distance, Σ_j r_j(x_j), and whether g is finite. Unless `zeros`, r_j(0) = 0
     is taken for granted.
     """
-    largest, r, clean, moving = 0.0, 0.0, 0.0, np.empty(STRIP, np.int64)
-    for first in range(0, x.shape[0], STRIP):
-        xs, gs = x[first : first + STRIP], g[first : first + STRIP]
-        limits, far = zero_threshold[first : first + STRIP], out[first : first + STRIP]
-        many = 0
-        for i in range(xs.shape[0]):
-            still = (xs[i] == 0.0) & (abs(gs[i]) <= limits[i]) & (abs(gs[i]) < np.inf)
-            many += not still
-        for i in range(xs.shape[0]):
-            far[i] = 0.0
-        if zeros:
-            for i in range(xs.shape[0]):
-                r += value(parameters, 0.0, first + i) if xs[i] == 0.0 else 0.0
-        if many == 0:
-            continue
-        many = 0
-        for i in range(xs.shape[0]):  # without a branch, which could not be predicted
-            moving[many] = i
-            many += not ((xs[i] == 0.0) & (abs(gs[i]) <= limits[i]) & (abs(gs[i]) < np.inf))
-        for k in range(many):
-            i = moving[k]
-            clean += 0.0 * gs[i]  # NaN once an entry is not finite
-            far[i] = distance(parameters, xs[i], gs[i], first + i)
-            largest = max(largest, far[i])
-            if xs[i] != 0.0:
-                r += value(parameters, xs[i], first + i)
-    return largest, r, clean == 0.0
-
-
-@compiled
-def sort_out(
-    x: Any, distances: Any, g: Any, zero_threshold: Any, near: float, support: Any, violating: Any,
-    close: Any,
-) -> tuple[int, int, int]:  # fmt: skip
-    """Coordinates by kind, and how many of each: x_j ≠ 0; zero but violating; zero and close to it.
-
-    A zero is close to violating if |g_j| exceeds the part `near` of its threshold.
-    """
-    inside, worse, nearly = 0, 0, 0
+    largest, r, clean = 0.0, 0.0, 0.0
     for j in range(x.shape[0]):
-        if x[j] != 0.0:
-            support[inside] = j
-            inside += 1
-        elif distances[j] > 0.0:
-            violating[worse] = j
-            worse += 1
-        elif abs(g[j]) > near * zero_threshold[j] and zero_threshold[j] > 0.0:
-            close[nearly] = j
-            nearly += 1
-    return inside, worse, nearly
+        out[j] = 0.0
+        clean += 0.0 * g[j]  # NaN once an entry is not finite
+        if x[j] != 0.0 or abs(g[j]) > zero_threshold[j]:
+            out[j] = distance(parameters, x[j], g[j], j)
+            largest = max(largest, out[j])
+        if zeros or x[j] != 0.0:
+            r += value(parameters, x[j], j)
+    return largest, r, clean == 0.0
 
 
 @compiled
@@ -178,16 +126,9 @@ def undecided(
 ) -> int:
     """Columns not known, with x_j ≠ 0 or |g_j| + error ‖a_j‖ not below τ_j; how many."""
     many = 0
-    for first in range(0, g.shape[0], STRIP):
-        gs, sizes = g[first : first + STRIP], norms[first : first + STRIP]
-        xs, limits = x[first : first + STRIP], zero_threshold[first : first + STRIP]
-        open_ = 0
-        for i in range(gs.shape[0]):
-            still = (xs[i] == 0.0) & (abs(gs[i]) + error * sizes[i] < limits[i])
-            open_ += not still
-        for i in range(gs.shape[0] if open_ else 0):
-            still = xs[i] == 0.0 and abs(gs[i]) + error * sizes[i] < limits[i]
-            if not (still or known[first + i]):
-                out[many] = first + i
-                many += 1
+    for j in range(g.shape[0]):
+        still = x[j] == 0.0 and abs(g[j]) + error * norms[j] < zero_threshold[j]
+        if not (still or known[j]):
+            out[many] = j
+            many += 1
     return many

@@ -138,7 +138,7 @@ def judge(rows: Rows, x: Any, c: float, parameters: Any, g: Any) -> tuple[float,
     F = loss(code, y, s, z)
     if intercept:
         slope = total(slopes)
-        part = slope / (0.5 * (slope + math.copysign(absolute(slopes), slope)))
+        part = slope / (0.5 * (slope + math.copysign(np.abs(slopes).sum(), slope)))
         for i in range(n):
             slopes[i] *= 1.0 - part if slopes[i] * slope > 0.0 else 1.0
     gradient(XT, slopes, False, g)
@@ -330,7 +330,7 @@ def search(rows: Rows, z: Any, slopes: Any, dz: Any, change: float, size: float,
     """
     n, (new_z, new_slopes, new_w) = z.shape[0], new
     down, way, t = dot(slopes, dz, n) + change, largest(dz), 1.0
-    noise = SUM * (sizes(slopes, dz) + size)
+    noise = SUM * (np.abs(slopes * dz).sum() + size)
     if not down <= noise:
         return 0.0
     for _ in range(STEPS):
@@ -353,15 +353,8 @@ def duality_gap(parameters: Any, x: Any, g: Any, slopes: Any, w: Any) -> float:
     """
     shrink, r, conjugates = feasible(parameters, x, g)
     out = r + conjugates + shrink * dot(g, x, x.shape[0])
-    return out + 0.5 * (1.0 - shrink) ** 2 * energy(slopes, w) if shrink < 1.0 else out
-
-
-@reductions
-def energy(slopes: Any, w: Any) -> float:
-    """Σ_i s_i φ'_i² / φ''_i."""
-    out = 0.0
-    for i in range(slopes.shape[0]):
-        out += slopes[i] * slopes[i] / max(w[i], TINY)
+    if shrink < 1.0:
+        out += 0.5 * (1.0 - shrink) ** 2 * np.sum(slopes**2 / np.maximum(w, TINY))
     return out
 
 
@@ -371,24 +364,6 @@ def total(v: Any) -> float:
     out = 0.0
     for i in range(v.shape[0]):
         out += v[i]
-    return out
-
-
-@reductions
-def sizes(a: Any, b: Any) -> float:
-    """Σ_i |a_i b_i|."""
-    out = 0.0
-    for i in range(a.shape[0]):
-        out += abs(a[i] * b[i])
-    return out
-
-
-@reductions
-def absolute(v: Any) -> float:
-    """Σ_i |v_i|."""
-    out = 0.0
-    for i in range(v.shape[0]):
-        out += abs(v[i])
     return out
 
 

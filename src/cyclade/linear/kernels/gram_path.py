@@ -12,57 +12,9 @@ from typing import Any
 import numpy as np
 
 from cyclade.linear.kernels.gram import extrapolate, minimise
-from cyclade.linear.kernels.jit import compiled, inner, reductions
+from cyclade.linear.kernels.jit import compiled, inner
 from cyclade.linear.kernels.shipped import conjugate, threshold, value
 from cyclade.linear.numerics import SUM
-
-
-@reductions
-def centre_targets(y: Any, s: Any, centred: bool, out: Any) -> tuple[float, float]:
-    """out = s (y − ȳ); ȳ = Σ s_i y_i, or zero unless `centred`, and Σ s_i (y_i − ȳ)²."""
-    mean, square = 0.0, 0.0
-    if centred:
-        for i in range(y.shape[0]):
-            mean += s[i] * y[i]
-    for i in range(y.shape[0]):
-        d = y[i] - mean
-        out[i] = s[i] * d
-        square += s[i] * d * d
-    return mean, square
-
-
-@compiled
-def residuals(
-    U: Any, y: Any, s: Any, mean: float, centred: bool, squares: Any, along: Any, shifts: Any
-) -> None:
-    """U holds z − c by rows and then su, with u = z − y and Σ s_i u_i = 0 if `centred`.
-
-    For every row: Σ s u², Σ s u (y − mean) and c.
-    """
-    for k in range(U.shape[0]):
-        shifts[k] = mean - level(U[k], y, s, mean) if centred else 0.0
-        squares[k], along[k] = residual(U[k], y, s, shifts[k], mean)
-
-
-@reductions
-def level(z: Any, y: Any, s: Any, mean: float) -> float:
-    """Σ s_i (z_i − (y_i − mean))."""
-    out = 0.0
-    for i in range(z.shape[0]):
-        out += s[i] * (z[i] - (y[i] - mean))
-    return out
-
-
-@reductions
-def residual(z: Any, y: Any, s: Any, c: float, mean: float) -> tuple[float, float]:
-    """z ← su, with u = z + c − y; Σ s u² and Σ s u (y − mean)."""
-    squares, along = 0.0, 0.0
-    for i in range(z.shape[0]):
-        u = z[i] + c - y[i]
-        z[i] = s[i] * u
-        squares += z[i] * u
-        along += z[i] * (y[i] - mean)
-    return squares, along
 
 
 @inner

@@ -27,7 +27,7 @@ import numpy as np
 
 from cyclade.linear.kernels.jit import compiled, pasted
 from cyclade.linear.kernels.linalg import factor, substitute
-from cyclade.linear.kernels.shipped import distance, soft_threshold, value
+from cyclade.linear.kernels.shipped import soft_threshold, value
 from cyclade.linear.kernels.storage import dots, subtract_all
 from cyclade.linear.limits import STEPS
 from cyclade.linear.numerics import FLAT, ROOT, SOLVED
@@ -344,23 +344,3 @@ def occupied(x: Any, starts: Any, out: Any) -> None:
             if x[e] != 0.0:
                 out[k] = True
                 break
-
-
-@compiled
-def entry_total(parameters: Any, x: Any, blocks: Any) -> float:
-    """Σ_jt r_j(x_jt) of a scalar penalty over the rows j."""
-    out = 0.0
-    for j in blocks:
-        for t in range(x.shape[1]):
-            out += value(parameters, x[j, t], j)
-    return out
-
-
-@compiled
-def entry_distances(parameters: Any, x: Any, g: Any, blocks: Any, out: Any) -> None:
-    """out_i = max_t dist(−g_jt, ∂r_j(x_jt)) for the i-th of the rows, j = blocks[i]."""
-    for i in range(blocks.shape[0]):
-        j, worst = blocks[i], 0.0
-        for t in range(x.shape[1]):
-            worst = max(worst, distance(parameters, x[j, t], g[j, t], j))
-        out[i] = worst

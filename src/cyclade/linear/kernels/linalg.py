@@ -40,20 +40,6 @@ def solve(F: Array, b: Array) -> Array:
     return np.asarray(dpotrs(F, b, lower=True)[0])
 
 
-def grown(G: Array, size: int) -> Array:
-    """G as a corner of a matrix with so many rows.
-
-    Examples
-    --------
-    >>> grown(np.array([[1.0, 2.0], [3.0, 4.0]]), 3)[:2, :2]
-    array([[1., 2.],
-           [3., 4.]])
-    """
-    out = np.empty((size, size))
-    out[: len(G), : len(G)] = G
-    return out
-
-
 @compiled
 def subtract_outer(G: Any, k: int, a: Any, b: Any) -> None:
     """G ← G − a bᵀ, which is symmetric, but for the first k rows and columns."""

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from cyclade.linear import numerics, threads
 from cyclade.linear.checks import as_floats, check_finite, check_shape, precise
 from cyclade.linear.kernels import dense
-from cyclade.linear.kernels.columns import nonzeros
 from cyclade.linear.kernels.storage import Stored, StoredX
 from cyclade.linear.panels.protocols import Columns
 from cyclade.linear.tuning import DEFAULT, Tuning
@@ -378,52 +377,30 @@ class DenseDesign:
     def refuse(self) -> None:
         check_finite(self.X)
 
-    @property
-    def in_runs(self) -> bool:
-        """Whether entries lie in runs so long that compiled loops are faster than gemv.
-
-        Of a float32 X they sum in float64, so they are always used: a gap would not close.
-        """
-        run = (self.n if self.by_columns else self.p) * self.dtype.itemsize
-        return bool(run >= self.tuning.long_run or self.dtype == np.float32)
-
     def correlate(self, v: Array) -> Array:
+        """By loops that sum in float64: with a float32 product a gap would not close."""
         if v.ndim == 2:  # one product reads X once
             return np.asarray((v.T.astype(self.dtype) @ self.X).T, np.float64)
-        v, ranks = self._as_read(v), threads.number(self.entries, self.tuning)
-        if not self.by_columns:
-            parts = [slice(self.n * k // ranks, self.n * (k + 1) // ranks) for k in range(ranks)]
-            sums = threads.together(lambda k: self._sum_rows(parts[k], v), ranks)
-            with np.errstate(invalid="ignore", over="ignore"):
-                return np.asarray(sum(sums[1:], sums[0]))
-        out = np.empty(self.p)
-        threads.split(lambda some: self._products(some, v, out[some]), self.p, ranks)
-        return out
-
-    def _products(self, some: slice, v: Array, out: Array) -> None:
-        """a_j · v for some columns."""
-        if self.in_runs:
-            dense.correlate(self.X.T, self.cols[some], v, out)
-        else:
-            with np.errstate(invalid="ignore", over="ignore"):  # who asks checks the result
-                out[:] = v @ self.X[:, some]
-
-    def _as_read(self, v: Array) -> Array:
-        """A vector in the precision that X is multiplied with it in."""
-        return v if self.in_runs else v.astype(self.dtype, copy=False)
+        ranks = threads.number(self.entries, self.tuning)
+        if self.by_columns:
+            out = np.empty(self.p)
+            threads.split(
+                lambda some: dense.correlate(self.X.T, self.cols[some], v, out[some]), self.p, ranks
+            )
+            return out
+        parts = [slice(self.n * k // ranks, self.n * (k + 1) // ranks) for k in range(ranks)]
+        sums = threads.together(lambda k: self._sum_rows(parts[k], v), ranks)
+        return np.asarray(sum(sums[1:], sums[0]))
 
     def _sum_rows(self, some: slice, v: Array) -> Array:
         """Σ_i v_i a_i over some rows."""
-        if not self.in_runs:
-            with np.errstate(invalid="ignore", over="ignore"):
-                return np.asarray(v[some] @ self.X[some], np.float64)
         out = np.zeros(self.p)
         dense.add_rows(self.X, self.rows[some], v[some], out, 0)
         return out
 
     def correlate_some(self, cols: Array, v: Array) -> Array:
         if not self.by_columns:
-            out, v = np.zeros(cols.size), self._as_read(v)
+            out = np.zeros(cols.size)
             rows = max(self.tuning.cache // max(cols.size, 1), self.tuning.sample)
             for first in range(0, self.n, rows):  # copies of few rows
                 some = slice(first, first + rows)
@@ -447,18 +424,14 @@ class DenseDesign:
             few = 4 * support.size < self.p
             X, x = (self.X[:, support], x[support]) if few else (self.X, x)
             return np.asarray(X @ x.astype(self.dtype), np.float64)
-        support = nonzeros(x) if support is None else support
+        support = np.flatnonzero(x != 0) if support is None else support
         ranks, z = threads.number(self.n * support.size, self.tuning), np.zeros(self.n)
-        some_columns = self.by_columns and (self.in_runs or 4 * support.size <= self.p)
-        moves = x[support] if some_columns else self._as_read(x)
 
         def part(some: slice) -> None:
-            if some_columns:
-                dense.add_rows(self.X.T, support, moves, z[some], some.start)
-            elif self.in_runs:
-                dense.correlate(self.X, self.rows[some], moves, z[some])
+            if self.by_columns:
+                dense.add_rows(self.X.T, support, x[support], z[some], some.start)
             else:
-                z[some] = self.X[some] @ moves
+                dense.correlate(self.X, self.rows[some], x, z[some])
 
         if support.size:
             threads.split(part, self.n, ranks)

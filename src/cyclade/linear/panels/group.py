@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear import limits
-from cyclade.linear.kernels import group, losses, rows
+from cyclade.linear.kernels import group, rows
 from cyclade.linear.kernels.storage import StoredX
 from cyclade.linear.panels.dense import DensePanel
 from cyclade.linear.panels.sparse import SparsePanel
@@ -204,8 +204,7 @@ class OutputPanel(BlockPanel):
         self.root, self.bounds = np.sqrt(W), W
         if p is not None:
             s = W.sum(axis=1)
-            self.bounds = np.empty(p.shape)
-            losses.bounds(p, s, self.bounds)
+            self.bounds = s[:, None] * bounds(p)
             if centred:
                 corner = np.diag(W.sum(axis=0)) - p.T @ W
                 corner += np.trace(corner) / T**2  # moving all alike changes nothing
@@ -292,6 +291,21 @@ class OutputPanel(BlockPanel):
         both = self._slopes(self.own, self.R + self.R0).reshape(self.x.shape)[self.own]
         out = -0.5 * float(np.vdot(self.x[self.own] - self.x0, both))
         return out - 0.5 * float(self.R[-1] @ (self.R0[:-1] + self.R[:-1]).sum(axis=0))
+
+
+def bounds(p: Array) -> Array:
+    """Diagonals above diag(p_i) − p_i p_iᵀ, for probabilities p.
+
+    With q the largest of p_i it is p_t (1 + q), and q (1 − q²) where p_t = q. For any v,
+    Σ p v² − (Σ p v)² ≤ Σ out v²: of the v with given q v_top and Σ over the others w = Σ p_t v_t
+    the worst has equal v_t, and then the difference is the square of w √(1 + q/(1 − q)) + q v_top
+    √(1 − q).
+    """
+    every, top = np.arange(len(p)), p.argmax(axis=1)
+    out, others = p * (1.0 + p.max(axis=1, keepdims=True)), p.copy()
+    others[every, top] = 0.0
+    out[every, top] *= others.sum(axis=1)
+    return np.asarray(out)
 
 
 def largest_eigenvalue(apply: Any, m: int) -> float:

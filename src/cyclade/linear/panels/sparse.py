@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from cyclade.linear import numerics, threads
 from cyclade.linear.checks import as_floats, check_finite, check_shape, precise
 from cyclade.linear.kernels import linalg, sparse
-from cyclade.linear.kernels.columns import nonzeros
 from cyclade.linear.kernels.rows import weighted_dots
 from cyclade.linear.kernels.storage import Stored, StoredX
 from cyclade.linear.panels.protocols import Columns
@@ -126,7 +125,8 @@ class SparsePanel:
         the columns by rows, at Σ m_i²/2 for m_i entries in row i.
         """
         k, n, order = old.size, self.root.size, np.concatenate([old, new])
-        out, w = linalg.grown(G, order.size), np.full(n, self.w)
+        out, w = np.empty((order.size, order.size)), np.full(n, self.w)
+        out[:k, :k] = G
         if new.size < 16.0 + self.entries(order) / n:
             every = np.arange(order.size)
             sparse.paired_products(self.data, self.rows, self.starts, order, every, k, w, out)
@@ -301,7 +301,7 @@ class SparseDesign:
             support = np.flatnonzero(x.any(axis=1))
             return np.stack([self.predict(t, support) for t in x.T], axis=1)
         z = np.zeros(self.n)
-        support = nonzeros(x) if support is None else support
+        support = np.flatnonzero(x != 0) if support is None else support
         sparse.add_columns(
             self.data, self.rows, self.starts, support, x[support].astype(np.float64), z
         )

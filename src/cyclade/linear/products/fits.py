@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from cyclade.linear import limits, numerics, threads
 from cyclade.linear.checks import plain
 from cyclade.linear.kernels.curved_path import Found, Limits, Rows, fit, largest_lam, stages
-from cyclade.linear.kernels.gram_path import bounds, centre_targets, path, residuals
+from cyclade.linear.kernels.gram_path import bounds, path
 from cyclade.linear.kernels.products import add_products, centre_products, room, spread_means
 from cyclade.linear.problem import Problem
 from cyclade.linear.results import Certificate, PathResult
@@ -188,11 +188,12 @@ def on_rows(problem: Problem, moments: Moments, coefs: Array) -> Residuals:
     design, count = problem.design, len(coefs)
     X = design.X  # type: ignore[attr-defined]
     U = design.predict(coefs[0])[None] if count == 1 else coefs @ X.T
-    squares, along, intercepts = np.empty((3, count))
-    residuals(
-        U, targets(problem), problem.s, moments.target_mean, problem.fit_intercept, squares, along,
-        intercepts,
-    )  # fmt: skip
+    t, s, mean = targets(problem), problem.s, moments.target_mean
+    intercepts = mean - (U - (t - mean)) @ s if problem.fit_intercept else np.zeros(count)
+    U += intercepts[:, None] - t
+    squares = np.einsum("ki,ki,i->k", U, U, s)
+    U *= s
+    along = U @ (t - mean)
     g = design.correlate(U[0])[None] if count == 1 else U @ X
     return Residuals(squares, along, g, intercepts)
 
@@ -305,8 +306,8 @@ def moments_of(problem: Problem) -> Moments:
     X, y, given = design.X, targets(problem), design.precompute  # type: ignore[attr-defined]
     if not isinstance(given, np.ndarray):
         return moments_of_part(X, y, s, problem.fit_intercept, tuning)
-    sy, centred = np.empty(s.size), problem.fit_intercept
-    target_mean, square = centre_targets(y, s, centred, sy)
+    centred = problem.fit_intercept
+    target_mean, square, sy = centred_targets(y, s, centred)
     with np.errstate(over="ignore", invalid="ignore"):
         means = design.correlate(s).astype(np.float64) if centred else np.zeros(X.shape[1])
         G, q = given_products(given, X, s, means), design.correlate(sy).astype(np.float64)
@@ -332,10 +333,16 @@ def moments_of_part(
     X: Array, y: Array, s: Array, centred: bool, tuning: Tuning, mass: float = 1.0
 ) -> Moments:
     """Of these rows, whose weights s sum to one."""
-    sy = np.empty(s.size)
-    target_mean, square = centre_targets(y, s, centred, sy)
+    target_mean, square, sy = centred_targets(y, s, centred)
     G, q, means = products(X, sy, s, centred, tuning)
     return Moments(G, q, square, means, target_mean, tuning, mass)
+
+
+def centred_targets(y: Array, s: Array, centred: bool) -> tuple[float, float, Array]:
+    """ȳ = Σ s_i y_i, or zero unless `centred`; Σ s_i (y_i − ȳ)² and s (y − ȳ)."""
+    mean = float(s @ y) if centred else 0.0
+    out = s * (y - mean)
+    return mean, float(out @ (y - mean)), out
 
 
 def targets(problem: Problem) -> Array:

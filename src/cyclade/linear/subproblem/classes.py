@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear import limits, numerics
-from cyclade.linear.kernels import block_gram, group, linalg, losses
+from cyclade.linear.kernels import block_gram, group, linalg
 from cyclade.linear.panels.protocols import Columns
 from cyclade.linear.penalties.joined import norm_table
 from cyclade.linear.problem import Problem
@@ -58,9 +58,8 @@ class Products:
 
     def products(self) -> tuple[Array, Array]:
         """G and minus the gradient, both without the intercepts."""
-        k, (n, T), columns, at = self.at.size, self.p.shape, self.columns, self.at
-        pairs = np.empty((T * T, n))
-        losses.pairs(self.p, self.damping * self.s, pairs)
+        k, T, columns, at = self.at.size, self.p.shape[1], self.columns, self.at
+        pairs = hessian_entries(self.p, self.damping * self.s)
         G = np.empty((k, T, k, T))
         for t in range(T):
             G[:, t, :, t] = columns.products(at, pairs[t * T + t])
@@ -85,6 +84,15 @@ class Products:
         if self.bordered:
             dz -= self.inverse @ (self.slope + dx.reshape(-1) @ self.border)
         return dz
+
+
+def hessian_entries(p: Array, s: Array) -> Array:
+    """s_i p_it (δ_tv − p_iv), for all rows i in row tT + v of what is returned."""
+    T = p.shape[1]
+    out = -(s * p.T)[:, None] * p.T
+    others = (1.0 - np.eye(T)) @ p.T  # 1 − p_it, without cancellation
+    out[np.arange(T), np.arange(T)] = s * p.T * others
+    return np.asarray(out.reshape(T * T, -1))
 
 
 def columns_of(problem: Problem, state: State, W: Array) -> Columns:

@@ -109,7 +109,7 @@ class Gram:
             ))  # fmt: skip
         largest = float((np.abs(self.c) + self.L * np.abs(self.x)).max(initial=0.0))
         tolerance = max(tolerance, numerics.EPS * largest)
-        done, wait, tries, steps = 0, 4 + self.x.size // 32, 0, limits.TRIES
+        done, wait, steps = 0, 4 + self.x.size // 32, limits.TRIES
         while done < max_cycles:
             made, largest = penalty.functions["gram_cycles"](
                 *state, penalty.parameters, min(wait, max_cycles - done), tolerance
@@ -117,30 +117,25 @@ class Gram:
             done += int(made)
             if largest <= tolerance:
                 break
-            tries += 1
-            if tries > 2:  # rounding errors of an old factor may be why two were not enough
-                self.factor = Factor(self.tuning)
-            made = self.newton_steps(steps)
-            wait *= 1 if made else 2
-            steps *= 2 if made in (0, steps) else 1
+            taken = False
+            for k in range(steps):
+                step, left = self.newton_step(steps - k)
+                taken = taken or step
+                if not (step and left):
+                    break
+            else:
+                steps *= 2
+            if not taken:  # rounding errors of an old factor may be why
+                wait, steps, self.factor = 2 * wait, 2 * steps, Factor(self.tuning)
         return done
 
-    def newton_steps(self, most: int) -> int:
-        """Newton steps on the support, as long as coordinates leave it; how many were taken."""
-        for k in range(most):
-            before = np.count_nonzero(self.x)
-            if not self.newton_step(most - k):
-                return k
-            if np.count_nonzero(self.x) == before:
-                return k + 1
-        return most
-
-    def newton_step(self, over: float) -> bool:
+    def newton_step(self, over: float) -> tuple[bool, bool]:
         """Solve on the support as if r were smooth there; coordinates that change sign go to zero.
 
-        Returns whether a step was taken, perhaps a shorter one. A support that is larger
-        than the rank of G has no single minimum; a step leads along what G does not see until one
-        leaves, where cycles may creep. That pays if so many are no more than `over` to come.
+        Returns whether a step was taken, perhaps a shorter one, and whether a coordinate left. A
+        support that is larger than the rank of G has no single minimum; a step leads along what G
+        does not see until one leaves, where cycles may creep. That pays if so many are no more than
+        `over` to come.
         """
         S = np.flatnonzero(self.x)
         x = self.x[S]
@@ -148,17 +143,18 @@ class Gram:
         smooth = np.isfinite(bend)
         S, x, slope, bend = S[smooth], x[smooth], slope[smooth], bend[smooth]
         if not S.size or (S.size > self.rank + over and not bend.min() > 0):
-            return False
+            return False, False
         ridge, b = numerics.SOLVED * self.L[S], self.c[S] - slope
         if bend.any():  # it is another at every step
             full = Factor().solve(self.G, S, self.cols[S], bend + ridge, b)
         else:
             full = self.factor.solve(self.G, S, self.cols[S], ridge, b)
         if full is None:
-            return False
+            return False, False
         penalty, model = self.penalty, (self.G, self.c, self.x, self.L, self.cols)
-        step = penalty.functions["gram_step"]
-        return bool(step(model, S, full, penalty.parameters, penalty.zero_threshold)[0])
+        step: Any = penalty.functions["gram_step"]
+        taken, left = step(model, S, full, penalty.parameters, penalty.zero_threshold)
+        return bool(taken), bool(left)
 
 
 def profiled_products(
@@ -190,8 +186,7 @@ class Factor:
     """
 
     def __init__(self, tuning: Tuning = DEFAULT) -> None:
-        self.tuning, self.made = tuning, 0  # factorisations so far
-        self._factor = np.empty((0, 0))
+        self.tuning, self._factor = tuning, np.empty((0, 0))
         self._cols, self._order = np.empty(0, np.int64), np.empty(0, np.int64)  # sorted; places
 
     def solve(self, G: Array, S: Array, cols: Array, ridge: Array, b: Array) -> Array | None:
@@ -209,7 +204,7 @@ class Factor:
         factor = linalg.cholesky(H)
         if factor is None:
             return None
-        self._factor, self._order, self.made = factor, np.argsort(cols), self.made + 1
+        self._factor, self._order = factor, np.argsort(cols)
         self._cols = cols[self._order]
         return linalg.solve(factor, b)
 
