@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from classes_twin import bounds, hessians, literal_cycles
 from sklearn.datasets import load_iris, load_wine
 
-from cyclade.linear import SparseLogisticRegressionCV, path, solve
+from cyclade.linear import SparseLogisticRegressionCV, solve
 from cyclade.linear.api import lam_max
 from cyclade.linear.losses import Multinomial
 from cyclade.linear.panels.dense import DenseDesign
@@ -154,13 +154,6 @@ def test_small_alphas_are_certified_in_few_cycles(penalty):
     assert found.certificate.reached
     assert len(found.history) < 10  # there were 1,168 checks at λ_max/100
     assert found.passes < 2_000
-
-
-def test_newton_models_make_paths_short():
-    X, y = load_iris(return_X_y=True)
-    found = path(X, y, "multinomial", Rows(1.0))
-    assert found.reached
-    assert found.passes.sum() < 1_500  # 100 λ
 
 
 @pytest.mark.filterwarnings("ignore:.* in scale")

@@ -218,28 +218,6 @@ def test_rows_with_weights_by_output_follow_the_core(penalty, intercept, storage
         np.testing.assert_allclose(R, target - at(theirs.reshape(p, 3)), atol=1e-9)
 
 
-@pytest.mark.parametrize("storage", ["F", "sparse"])
-def test_the_past_holds_the_points_after_each_cycle_on_the_blocks_cycled_over(storage):
-    A, tau, x0 = problem()
-    reg = BoundGroups(GroupL2(2.0, GROUPS), 12, 1)
-    w, chosen = np.full(len(A), 0.25), np.array([0, 2, 4])
-    start = np.sqrt(w) * (tau - A @ x0)
-    panel = groups(A, storage, reg, w, False)
-    panel.include(np.arange(5))
-    panel.start(start, x0[reg.columns].copy())
-    past = np.full((4, 12), np.nan), np.full((4, *panel.R.shape), np.nan)
-    done, _ = panel.cycles(chosen, reg.table, 3, 0.0, past)
-    inside = np.isin(np.repeat(np.arange(5), np.diff(reg.starts)), chosen)
-    panel.start(start, x0[reg.columns].copy())
-    none = np.empty((0, 12)), np.empty((0, *panel.R.shape))
-    for k in range(1, done + 1):
-        panel.cycles(chosen, reg.table, 1, 0.0, none)
-        np.testing.assert_array_equal(past[0][k][inside], panel.x[inside])
-        np.testing.assert_array_equal(past[1][k], panel.R)
-    assert np.isnan(past[0][:, ~inside]).all()
-    np.testing.assert_array_equal(panel.x[~inside], x0[reg.columns][~inside])
-
-
 def test_an_extrapolation_that_is_no_lower_is_taken_back(monkeypatch):
     A, tau, x0 = problem()
     reg = BoundGroups(GroupL2(0.01, GROUPS), 12, 1)

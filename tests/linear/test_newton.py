@@ -116,7 +116,7 @@ def test_cycles_are_those_of_the_literal_twin(intercept):
     mass = float(w.sum()) if intercept else np.inf
     cols = np.sort(rng.choice(15, 9, replace=False))
     bound = bind(L1(0.05), 15)
-    design = kernels.SparseX(X.data, X.indices.view(np.uint32), X.indptr.astype(np.uint64))
+    design = as_design(X).storage
     model = kernels.ModelAt(v.copy(), w, mass, cols, np.empty(9), np.empty(9))
     kernels.weigh(design, model, 1e-12)
     x = np.zeros(15)
@@ -134,18 +134,3 @@ def test_cycles_are_those_of_the_literal_twin(intercept):
     np.testing.assert_allclose(
         first, literal_cycles(A, v.copy(), w, mass, cols, np.zeros(15), 0.05, 1), atol=1e-13
     )
-
-
-def test_a_target_that_one_cycle_comes_to_is_tightened():
-    X = sp.identity(4, format="csc")
-    bound = bind(L1(0.1), 4)
-    design = kernels.SparseX(X.data, X.indices.view(np.uint32), X.indptr.astype(np.uint64))
-    model = kernels.ModelAt(-np.ones(4), np.ones(4), np.inf, np.arange(4), np.empty(4), np.empty(4))
-    kernels.weigh(design, model, 1e-12)
-    x = np.zeros(4)
-    made, target = bound.functions["newton_cycles"](
-        design, model, x, bound.parameters, bound.zero_threshold, 10.0, 0.1, 50
-    )
-    assert made == 2
-    assert target == pytest.approx(0.1 * 4 * 0.9)
-    np.testing.assert_allclose(x, 0.9)

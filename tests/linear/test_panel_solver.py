@@ -227,25 +227,6 @@ def test_a_nonconvex_penalty_is_bent_step_by_step_from_its_convex_part():
     assert (four.lam, four.gamma, two.lam, two.gamma) == (lam, 12.0, lam, 6.0)
 
 
-def test_products_of_many_short_columns_are_not_used(monkeypatch):
-    """They would be k² numbers at every λ, against a few entries per column and cycle."""
-    taken, take = [], Gram.take
-
-    def watched(gram, panel, penalty, order, *rest):
-        taken.append(order.size**2 / panel.entries(order))
-        take(gram, panel, penalty, order, *rest)
-
-    monkeypatch.setattr(Gram, "take", watched)
-    rng = np.random.default_rng(0)
-    X = sp.random(2_000, 3_000, 0.002, "csc", random_state=0, data_rvs=rng.standard_normal)
-    y = X @ rng.standard_normal(3_000)
-    found = path(X, y, n_alphas=20, alpha_ratio=0.05, fit_intercept=False)
-    support = np.flatnonzero(found.coefs[:, -1])
-    assert found.reached
-    assert len(taken) > 0
-    assert max(taken) < 0.5 * support.size**2 / X[:, support].nnz
-
-
 def test_products_of_shared_columns_that_were_not_in_the_working_set_are_centred():
     """Where nearly all columns are in, products of all are formed; the others had no means yet."""
     rng = np.random.default_rng(0)

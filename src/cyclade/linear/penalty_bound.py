@@ -243,9 +243,7 @@ class BoundBlocks(BoundPenalty):
 
     def occupied(self, x: Array) -> Array:
         """Which blocks are not zero."""
-        out = np.empty(self.blocks, bool)
-        group.occupied(x.reshape(-1), self.starts, out)
-        return out
+        return np.asarray(np.logical_or.reduceat(x.reshape(-1) != 0, self.starts[:-1]))
 
     def check(self, x: Array, g: Array) -> tuple[Array, float, float, bool]:
         far = self.distances(self.numbers, x, g)
@@ -314,7 +312,8 @@ class BoundGroups(BoundBlocks):
     def excess(self, g: Array) -> float:
         """The dual norm: r is linear in λ, so this is λ_max(g)/λ."""
         if self.rotated:
-            return float(group.largest_norm(g, self.starts, self.table))
+            size, lam = np.sqrt(np.add.reduceat(g * g, self.starts[:-1])), self.table[:, 0]
+            return float((size[lam > 0] / lam[lam > 0]).max(initial=0.0))
         return float(self.penalty.lam_max(self.by_features(g)) / self.penalty.lam)
 
 

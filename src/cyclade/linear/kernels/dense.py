@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from cyclade.linear.kernels.jit import compiled, reductions
 
 
@@ -138,16 +136,6 @@ def centre_rows(
             dots[j] += t * d
         for j in range(a.shape[0]):
             A[j, i] = r * (a[j] - centres[j])
-
-
-@reductions
-def norms(XT: Any, out: Any) -> None:
-    """out_j = ‖a_j‖, the columns being rows of XT."""
-    for j in range(out.shape[0]):
-        a, s = XT[j], 0.0
-        for i in range(a.shape[0]):
-            s += float(a[i]) * float(a[i])
-        out[j] = np.sqrt(s)
 
 
 @reductions

@@ -320,27 +320,3 @@ def distances(x: Any, g: Any, starts: Any, table: Any, blocks: Any, out: Any) ->
             far += ge * ge
         far = math.sqrt(far)
         out[i] = far if size > 0.0 else max(far - lam, 0.0)
-
-
-@compiled
-def largest_norm(g: Any, starts: Any, table: Any) -> float:
-    """max_k ‖g_k‖ / λ_k over the blocks with λ_k > 0: the dual norm where ν = 0."""
-    out = 0.0
-    for k in range(starts.shape[0] - 1):
-        square = 0.0
-        for e in range(starts[k], starts[k + 1]):
-            square += g[e] * g[e]
-        if table[k, 0] > 0.0:
-            out = max(out, math.sqrt(square) / table[k, 0])
-    return out
-
-
-@compiled
-def occupied(x: Any, starts: Any, out: Any) -> None:
-    """out_k = whether block k is not zero."""
-    for k in range(out.shape[0]):
-        out[k] = False
-        for e in range(starts[k], starts[k + 1]):
-            if x[e] != 0.0:
-                out[k] = True
-                break

@@ -17,14 +17,6 @@ from cyclade.linear.kernels.shipped import prox
 from cyclade.linear.kernels.sparse import dot
 
 
-class SparseX(NamedTuple):
-    """X by columns: column j is data[starts[j]:starts[j + 1]], in those rows."""
-
-    data: Any
-    rows: Any
-    starts: Any
-
-
 class ModelAt(NamedTuple):
     """A quadratic model, and the columns that it is minimised over."""
 

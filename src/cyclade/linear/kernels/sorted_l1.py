@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cyclade.linear.kernels.jit import compiled, inner, reductions
+from cyclade.linear.kernels.jit import compiled, inner
+from cyclade.linear.kernels.linalg import dot as plain_dot
 from cyclade.linear.kernels.storage import dot, subtract
 
 Array = NDArray[Any]
@@ -198,16 +199,6 @@ def put_in(m: int, rank: Any, name: int, at: int) -> None:
     rank[at] = name
 
 
-@reductions
-def both(d: Any, R: Any) -> tuple[float, float]:
-    """d · R and d · d."""
-    along, square = 0.0, 0.0
-    for i in range(R.shape[0]):
-        along += d[i] * R[i]
-        square += d[i] * d[i]
-    return along, square
-
-
 @compiled
 def cycles(
     X: Any, R: Any, m: int, clusters: Any, Lam: Any, max_cycles: int, tolerance: float
@@ -242,7 +233,7 @@ def cycles(
                 while j >= 0:
                     subtract(X, j, -sign[j], d)
                     j = after[j]
-                g, bend = both(d, R)
+                g, bend = plain_dot(d, R, d.shape[0]), plain_dot(d, d, d.shape[0])
                 if not X.dense:  # the last entry of d is a shift: minus the mean of Σ sign a_j
                     along = -d[shift] * mass
                     g += R[shift] * (along - d[shift])

@@ -414,9 +414,7 @@ class DenseDesign:
         return int(self.n * cols.size)
 
     def norms(self) -> Array:
-        out = np.empty(self.p)
-        dense.norms(self.X.T, out)
-        return out
+        return np.asarray(np.sqrt(np.einsum("ij,ij->j", self.X, self.X, dtype=np.float64)))
 
     def predict(self, x: Array, support: Array | None = None) -> Array:
         if x.ndim == 2:

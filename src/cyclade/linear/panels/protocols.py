@@ -20,7 +20,7 @@ class Panel(Protocol):
     """min over x of ½‖R‖² + Σ_j r_j(x_j) on the columns of a working set, R = √w (t − z)."""
 
     R: Array  # the residual, in the precision of the panel, once started
-    x: Array  # the coefficients, perhaps with padding at the end
+    x: Array  # the coefficients, perhaps with room at the end
     L: Array  # ‖a_j‖²
     cols: Array  # the coordinate each column belongs to
     root: Array  # √w

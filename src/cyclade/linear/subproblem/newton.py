@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cyclade.linear import limits, numerics
-from cyclade.linear.kernels.newton import ModelAt, SparseX, weigh
+from cyclade.linear.kernels.newton import ModelAt, weigh
 from cyclade.linear.problem import Problem
 from cyclade.linear.quadratic import line_search, next_damping, weights
 from cyclade.linear.state import State
@@ -30,7 +30,7 @@ def improve(problem: Problem, state: State, W: Array, target: float, budget: int
     """One step on the columns W; whether F fell."""
     design: Any = problem.design  # by columns
     penalty, here, tuning = problem.penalty, state.loss_at, problem.tuning
-    X, begun = SparseX(*design.storage[2:]), state.x[W]
+    X, begun = design.storage, state.x[W]
     enough = tuning.forcing * float(state.measured.distances.sum())
     enough, damping = state.kept.get("newton", (enough, 1.0))
     state.working, t = W, 0.0
