@@ -45,6 +45,7 @@ from cyclade.experiments.training import Training
 from cyclade.files.disk import sweep
 from cyclade.files.lock import locked
 from cyclade.optim.capture.graphs import alone
+from cyclade.optim.stages.preserve import in_turn
 
 _log = logging.getLogger("cyclade.experiments")
 _POLL = 0.5  # seconds between looks at the histories of runs in other processes
@@ -81,7 +82,7 @@ def run(
     if not place.problem():
         return place.result()
     with repeatable(config.threads, config.tf32), on(device):
-        with alone:  # initial weights come from torch's one generator
+        with in_turn(alone=True):  # initial weights come from torch's one generator
             training = Training(config, prepared(config, data_dir), device)
         with locked(place.path):
             return _trained(training, place, watch, side_by_side)
