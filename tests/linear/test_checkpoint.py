@@ -135,14 +135,6 @@ def test_a_folder_is_left_where_it_is(tmp_path):
     assert (tmp_path / "mine" / "file").read_text() == "keep"
 
 
-def test_a_checkpoint_of_another_version_is_refused(tmp_path, monkeypatch):
-    with monkeypatch.context() as older:
-        older.setattr("cyclade.files.checkpoint.FORMAT", 1)
-        path(X, Y, n_alphas=3, checkpoint=tmp_path / "path")
-    with pytest.raises(ValueError, match="or to another version; name another file"):
-        path(X, Y, n_alphas=3, checkpoint=tmp_path / "path")
-
-
 def test_loading_runs_no_code(tmp_path):
     kept = Kept(tmp_path / "fit", "run")
     kept.save(x=np.array([print], dtype=object))  # would be a pickle

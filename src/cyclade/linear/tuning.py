@@ -1,7 +1,7 @@
 """Every constant of the engine: its unit, and what it trades.
 
-Tests and experiments pass another `Tuning` to `solve` or `path`; nothing else sets a constant.
-Rounding is in `numerics.py`; guards, which no fit should come near, in `limits.py`.
+Tests and experiments pass another `Tuning` to `solve` or `path`. Rounding is in `numerics.py`, and
+guards in `limits.py`.
 
 Each was halved and doubled on short lines of every kind; docs/benchmarks/linear-tuning.csv has what
 an earlier version took. Comments quote it as *2x: …*, the slowest line at half or double the value.

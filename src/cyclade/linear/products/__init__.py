@@ -1,7 +1,6 @@
 """Fits on the products of all columns, where these are cheap beside cycles over X.
 
-moments  the products, about the means: of all rows, of a fold, or as given
-fits     which problems; all λ in one compiled call, with certificates from X
+fits     which problems; their moments; all λ in one compiled call, with certificates from X
 folds    the paths of a cross-validation from one reading of X
 shorter  a tall table as one with a row per column, for any penalty
 """
