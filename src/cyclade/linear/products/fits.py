@@ -100,16 +100,21 @@ def follow(
 ) -> tuple[Array, Array]:
     """The solution for each λ, by rows, and the cycles that each took; x is overwritten.
 
-    A single fit comes down through larger λ, if it starts at zero, and then to smaller distances
-    until the gap is small: on the way few columns come in at a time.
+    From x = 0 it stays there until λ is below λ_max. A single fit comes down through larger λ, if
+    it starts at zero, and then to smaller distances until the gap is small: on the way few columns
+    come in at a time.
     """
     kind, unit = penalty.parameters[0], penalty.penalty.unit
     at = (moments.G, moments.q - moments.G @ x, x, moments.L), (kind, unit)
+    largest = 0.0 if x.any() else largest_lam(kind, unit, moments.q)
     if lams.size > 1:
-        return followed(at, lams, 0.25 * tol, max_passes)
+        zero = int(np.count_nonzero(lams >= (1.0 - numerics.SOLVED) * largest)) if largest else 0
+        coefs, cycles = np.zeros((lams.size, x.size)), np.zeros(lams.size, np.int64)
+        coefs[zero:], cycles[zero:] = followed(at, lams[zero:], 0.25 * tol, max_passes)
+        return coefs, cycles
     tuning, passes, goal = moments.tuning, 0, 0.5 * tol * moments.null
-    if not x.any():
-        above = stages(largest_lam(kind, unit, moments.q), float(lams[0]), tuning.lam_step)
+    if largest:
+        above = stages(largest, float(lams[0]), tuning.lam_step)
         passes = int(followed(at, above, tuning.forcing, max_passes)[1].sum())
     coefs, near = x[None].copy(), np.inf
     while True:
