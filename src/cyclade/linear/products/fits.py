@@ -345,9 +345,10 @@ def moments_of_part(
 
 def centred_targets(y: Array, s: Array, centred: bool) -> tuple[float, float, Array]:
     """ȳ = Σ s_i y_i, or zero unless `centred`; Σ s_i (y_i − ȳ)² and s (y − ȳ)."""
-    mean = float(s @ y) if centred else 0.0
-    out = s * (y - mean)
-    return mean, float(out @ (y - mean)), out
+    with np.errstate(over="ignore", invalid="ignore"):  # who asks checks the result
+        mean = float(s @ y) if centred else 0.0
+        out = s * (y - mean)
+        return mean, float(out @ (y - mean)), out
 
 
 def targets(problem: Problem) -> Array:
