@@ -42,7 +42,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import nets_models
 from cyclade.optim import SCCD, SGD, VROCCD, Checkpoints
-from measuring import command_line, in_turns, medians, timed
+from measuring import arguments, in_turns, medians, timed
 from tables import printed, table
 
 SMALL = 22  # b' = ⌊√512⌋
@@ -347,15 +347,10 @@ def main() -> None:
         batch, repeats, backend, out = sys.argv[2:6]
         as_rank(int(batch), int(repeats), backend, Path(out), [int(k) for k in sys.argv[6:]])
         return
-    parser = command_line(__doc__, csv="write the table of the docs")
-    parser.add_argument("--ranks", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--batch", type=int, default=512)
-    parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--backend", default="gloo", choices=["gloo", "nccl"])
-    parser.add_argument("--out", type=Path, default=None, help="write the rows as JSON")
-    parser.add_argument("--predict", action="store_true", help="what 8 and 64 GPUs would do")
-    parser.add_argument("--checkpoints", action="store_true", help="what they cost")
-    chosen = parser.parse_args()
+    chosen = arguments(
+        __doc__, csv=Path, ranks=[1, 2], batch=512, repeats=20, backend="gloo", out=Path,
+        predict=False, checkpoints=False,
+    )  # fmt: skip
     if chosen.checkpoints:
         torch.set_num_threads(1)
         warnings.simplefilter("ignore")

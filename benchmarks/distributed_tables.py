@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 if __name__ == "__main__":  # not in the processes of workers, which do not look in this folder
-    from measuring import command_line
+    from measuring import arguments
     from tables import write_csv
 
 Row = dict[str, Any]
@@ -379,39 +379,31 @@ def commit() -> str:
     return subprocess.run(line, capture_output=True, text=True).stdout.strip()
 
 
-def main(arguments: list[str]) -> None:
+def main() -> None:
     """Run the clusters and print the table."""
-    if arguments[:1] == ["--sklearn"]:
-        *shape, loss, lam = arguments[1:]
-        n, p, chunk, per_row = map(int, shape)
-        as_sklearn(n, p, chunk, per_row, loss, float(lam))
+    if sys.argv[1:2] == ["--sklearn"]:
+        *shape, loss, lam = sys.argv[2:]
+        as_sklearn(*map(int, shape), loss, float(lam))
         return
-    parser = command_line(__doc__, csv="write the table of the docs")
-    parser.add_argument("--problems", nargs="+", default=["dense", "large", "sparse"])
-    parser.add_argument("--rows", type=int, default=None)
-    parser.add_argument("--chunks", type=int, default=10, help="of 160 MB where X is dense")
-    parser.add_argument("--workers", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--losses", nargs="+", default=["squared", "logistic"])
-    parser.add_argument("--lams", nargs="+", type=float, default=None)
-    parser.add_argument("--within", type=float, default=1e-4, help="of F, for peers")
-    parser.add_argument("--seconds", type=float, default=60.0, help="for a peer")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--peers", nargs="*", default=None)
-    chosen = parser.parse_args(arguments)
+    chosen = arguments(
+        __doc__, csv=Path, problems=("dense", "large", "sparse"), rows=int, chunks=10,
+        workers=[1, 2], losses=("squared", "logistic"), within=1e-4, seconds=60.0,
+        repeats=3, peers=PEERS,
+    )  # fmt: skip
     warnings.simplefilter("ignore")
     here = Path(__file__).resolve().parent  # distributed.py here would hide Dask's package
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != here]
     for kind in chosen.problems:
         n, p, per_row = (500_000, 50_000, 20) if kind == "sparse" else (2_000_000, 100, None)
         n = chosen.rows or n
-        chunk, peers = n // chosen.chunks, PEERS if chosen.peers is None else chosen.peers
+        chunk, peers = n // chosen.chunks, chosen.peers
         if kind == "large":
             n, peers = 3 * n, []
-        lams = chosen.lams or ([0.01, 0.001] if kind == "sparse" else [0.01])
+        lams = [0.01, 0.001] if kind == "sparse" else [0.01]
         for loss in chosen.losses:
             for workers in chosen.workers:
                 world(workers, (n, p, chunk, per_row), loss, lams, peers, chosen)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,8 @@ from threadpoolctl import threadpool_limits
 
 from cyclade.decomposition import CP, NMF, DictionaryLearning
 from cyclade.decomposition.cp import outer
-from measuring import command_line, in_turns, medians
-from tables import write_csv
+from measuring import arguments, in_turns, medians
+from tables import printed
 
 Array = np.ndarray[Any, Any]
 MOST = 3000  # cycles of ours
@@ -216,22 +217,19 @@ def first_below(line: Line, target: float) -> int | None:
 
 def main() -> None:
     """Print and write the tables."""
-    parser = command_line(__doc__ or "")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--half", nargs="+", default=list(SEEDS), choices=list(SEEDS))
-    parser.add_argument("--only", default="", help="lines whose name has these letters")
-    options = parser.parse_args()
-    rows = []
+    given = arguments(__doc__, repeats=3, half=tuple(SEEDS), only="", csv=Path)
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for half in given.half:
+            for line in problems(half):
+                if given.only in line.name:
+                    line.ours(1)  # compiles
+                    for row in compared(line, given.repeats):
+                        yield {"half": half, **row}
+
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for half in options.half:
-            for line in problems(half):
-                if options.only in line.name:
-                    line.ours(1)
-                    rows += [{"half": half, **row} for row in compared(line, options.repeats)]
-                    print(*rows[len(rows) - len(line.peers) :], sep="\n", flush=True)
-    if options.csv:
-        write_csv(options.csv, rows, digits=3)
+        printed(rows(), given.csv, digits=3)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from cyclade import minimize
-from measuring import command_line, seconds
+from measuring import arguments, seconds
 from tables import printed
 
 Array = np.ndarray[Any, Any]
@@ -248,11 +249,7 @@ def measure(line: Line, seeds: int, limit: float) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Print the table, and write it."""
-    parser = command_line(__doc__ or "")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=12.0)
-    parser.add_argument("--only", nargs="*")
-    given = parser.parse_args()
+    given = arguments(__doc__, seeds=3, seconds=12.0, only=[], csv=Path)
 
     def rows() -> Iterator[dict[str, Any]]:
         for made in lines():

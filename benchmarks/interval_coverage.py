@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cyclade.linear import LassoCV, PoissonRegressorCV, SparseLogisticRegressionCV
-from measuring import command_line
-from tables import write_csv
+from measuring import arguments
+from tables import printed
 
 
 class Design(NamedTuple):
@@ -96,16 +97,9 @@ def coverage(design: Design, draws: int) -> dict[str, Any]:
 
 def main() -> None:
     """All designs."""
-    parser = command_line(__doc__)
-    parser.add_argument("--draws", type=int, default=100)
-    parser.add_argument("--designs", type=int, help="how many, from the first on")
-    arguments = parser.parse_args()
+    given = arguments(__doc__, draws=100, designs=len(DESIGNS), csv=Path)
     warnings.simplefilter("ignore")
-    lines = []
-    for design in DESIGNS[: arguments.designs]:
-        lines.append(coverage(design, arguments.draws))
-        print(lines[-1], flush=True)
-    write_csv(arguments.csv, lines)
+    printed((coverage(design, given.draws) for design in DESIGNS[: given.designs]), given.csv)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ from linear_peers.report import (
     summary,
     write_records,
 )
-from measuring import command_line
+from measuring import parser_of
 
 HERE = Path(__file__).resolve().parent
 REAL = ("news20_counts", "a9a", "w8a", "basehock", "relathe", "leukemia_allaml", "madelon")
@@ -344,7 +344,7 @@ def bandwidth(size: int = 2**26) -> float:
 
 def main() -> None:
     """Read the command line and run."""
-    parser = command_line(__doc__, csv="")
+    parser = parser_of(__doc__)
     parser.add_argument("--data-dir", type=Path, help="a folder of real tables")
     parser.add_argument(
         "--half", choices=kinds.HALVES, help="kinds of data: the half to tune on, or the other"

@@ -41,7 +41,7 @@ from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 import cyclade.linear as ours
-from measuring import command_line, in_turns, medians
+from measuring import arguments, in_turns, medians
 from tables import printed
 
 Row = dict[str, Any]
@@ -145,17 +145,13 @@ def processes(cold: bool) -> Iterator[Row]:
 
 def main() -> None:
     """Read the command line, measure and print."""
-    parser = command_line(__doc__)
-    parser.add_argument("--repeats", type=int, default=200)
-    parser.add_argument("--cold", action="store_true", help="compile all kernels of a fit again")
-    options = parser.parse_args()
+    given = arguments(__doc__, repeats=200, cold=False, csv=Path)
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.simplefilter("ignore", FutureWarning)
     fields = ("what", "cyclade_ms", "scikit_learn_ms", "ratio", "beyond_validation_ms")
-    repeats = options.repeats
     with threadpool_limits(1):
-        rows = chain(single(repeats), cross_validated(repeats), processes(options.cold))
-        printed(rows, options.csv, fields)
+        rows = chain(single(given.repeats), cross_validated(given.repeats), processes(given.cold))
+        printed(rows, given.csv, fields)
 
 
 if __name__ == "__main__":

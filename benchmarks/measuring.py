@@ -6,20 +6,36 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
 Name = TypeVar("Name")
 
 
-def command_line(text: str, csv: str = "write the table") -> argparse.ArgumentParser:
-    """The options of a script, described by its docstring; `csv` is what --csv does ("": none)."""
-    parser = argparse.ArgumentParser(
+def parser_of(text: str) -> argparse.ArgumentParser:
+    """The parser of a script, described by its docstring."""
+    return argparse.ArgumentParser(
         description=text, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    if csv:
-        parser.add_argument("--csv", type=Path, help=csv)
-    return parser
+
+
+def arguments(text: str, **defaults: Any) -> argparse.Namespace:
+    """The options of a script, each by its default; a type has none, a tuple is what to choose of.
+
+    A list takes any number of words, and False is a flag.
+    """
+    parser = parser_of(text)
+    for name, default in defaults.items():
+        given: dict[str, Any] = {"default": default, "type": type(default)}
+        if default is False:
+            given = {"action": "store_true"}
+        elif isinstance(default, type):
+            given = {"type": default}
+        elif isinstance(default, tuple):
+            given = {"nargs": "+", "choices": default, "default": list(default)}
+        elif isinstance(default, list):
+            given = {"nargs": "*", "type": type((*default, "")[0]), "default": default}
+        parser.add_argument(f"--{name.replace('_', '-')}", **given)
+    return parser.parse_args()
 
 
 def seconds(call: Callable[[], Any], clock: Callable[[], float] = time.process_time) -> float:

@@ -18,9 +18,11 @@ PyProximal, copt and jaxopt take part where they are installed (`pip install cop
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property, partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,13 +31,15 @@ from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from cyclade import L1, NonNegative, minimize
-from measuring import command_line, in_turns, medians
+from measuring import arguments, in_turns, medians
 from tables import printed
 
 CLOSE = 1e-6
 
 Array = np.ndarray[Any, Any]
-Rungs = Iterator[Callable[[], Any]]
+Ladder = tuple[Sequence[Any], Callable[[Any], Any]]  # tolerances or iterations; x at one of them
+ONCE = (None,)
+ITERATIONS = (50, 200, 800, 3200)
 
 
 @dataclass
@@ -46,9 +50,9 @@ class Line:
     half: str
     shape: str
     objective: Callable[[Any], float]
-    ours: dict[str, Callable[[], Rungs]]
-    peers: dict[str, Callable[[], Rungs]]
-    target: Callable[[], float] | None = None  # else within `CLOSE` of the best
+    ours: dict[str, Ladder]
+    peers: dict[str, Ladder]
+    target: float | None = None  # else within `CLOSE` of the best
 
 
 # --------------------------------------------------------------------------------- factorisation
@@ -85,7 +89,7 @@ def nmf(half: str, n: int, p: int, k: int, seed: int) -> Line:
             return passes(W.T, H @ V.T, H @ H.T).T
         return passes(H, W.T @ V, W.T @ W)
 
-    def scikit() -> Any:
+    def scikit(_: Any = None) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # 200 iterations, its default, may not be enough
             W, H, _ = non_negative_factorization(
@@ -95,27 +99,17 @@ def nmf(half: str, n: int, p: int, k: int, seed: int) -> Line:
 
     reached = objective(scikit())
 
-    def ours(**options: Any) -> Rungs:
-        yield lambda: minimize(
+    def ours(options: dict[str, Any]) -> Any:
+        return minimize(
             objective, start, jac=gradient, block_min=block_min, reg=NonNegative(), every=10,
             tol=None, callback=lambda report: report.fun <= reached, **options,
         ).x  # fmt: skip
 
-    def prox_steps() -> Rungs:
-        yield lambda: minimize(
-            objective, start, jac=gradient, reg=NonNegative(), every=4, tol=None,
-            accelerate=True, max_cycles=3000, callback=lambda report: report.fun <= reached,
-        ).x  # fmt: skip
-
-    return Line(
-        "nmf", half, f"{n} x {p}, rank {k}", objective,
-        {
-            "block_min": lambda: ours(),
-            "block_min, accelerated": lambda: ours(accelerate=True),
-            "prox-gradient steps": prox_steps,
-        },
-        {"scikit-learn cd": lambda: iter([scikit])}, lambda: reached,
-    )  # fmt: skip
+    solvers: dict[str, Ladder] = {
+        "block_min": ([{}], ours), "block_min, accelerated": ([{"accelerate": True}], ours),
+    }  # fmt: skip
+    peers = {"scikit-learn cd": (ONCE, scikit)}
+    return Line("nmf", half, f"{n} x {p}, rank {k}", objective, solvers, peers, reached)
 
 
 # -------------------------------------------------------------------------------------- logistic
@@ -139,37 +133,31 @@ class Logistic:
         """F."""
         return self.pair(x)[0] + self.lam * float(np.abs(x).sum())
 
-    def lbfgs(self) -> Rungs:
+    def lbfgs(self, ftol: float) -> Array:
         """L-BFGS-B; with l1, on x = u − v with u, v ≥ 0."""
-        d = self.d
+        d, limits = self.d, {"ftol": ftol, "gtol": 1e-12, "maxiter": 20_000, "maxfun": 20_000}
+        find = partial(scipy_minimize, jac=True, method="L-BFGS-B", options=limits)
+        if not self.lam:
+            return find(self.pair, np.zeros(d)).x
 
         def split(w: Array) -> tuple[float, Array]:
             value, g = self.pair(w[:d] - w[d:])
             return value + self.lam * float(w.sum()), np.concatenate([g + self.lam, self.lam - g])
 
-        for ftol in (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13):
-            options = {"ftol": ftol, "gtol": 1e-12, "maxiter": 20_000, "maxfun": 20_000}
-            common: dict[str, Any] = {"jac": True, "method": "L-BFGS-B", "options": options}
-            if self.lam:
-                bounds = [(0.0, None)] * (2 * d)
-                yield lambda c=common, b=bounds: (lambda w: w[:d] - w[d:])(
-                    scipy_minimize(split, np.zeros(2 * d), bounds=b, **c).x
-                )
-            else:
-                yield lambda c=common: scipy_minimize(self.pair, np.zeros(d), **c).x
+        w = find(split, np.zeros(2 * d), bounds=[(0.0, None)] * (2 * d)).x
+        return w[:d] - w[d:]
 
-    def liblinear(self) -> Rungs:
+    def liblinear(self, tol: float) -> Array:
         """scikit-learn's l1 logistic regression."""
         from sklearn.linear_model import LogisticRegression
 
-        for tol in (1e-1, 1e-2, 1e-3, 1e-4, 1e-5):
-            model = LogisticRegression(
-                l1_ratio=1.0, solver="liblinear", C=1.0 / (self.n * self.lam), fit_intercept=False,
-                tol=tol, max_iter=2000,
-            )  # fmt: skip
-            yield lambda model=model: model.fit(self.A, self.y).coef_[0]
+        model = LogisticRegression(
+            l1_ratio=1.0, solver="liblinear", C=1.0 / (self.n * self.lam), fit_intercept=False,
+            tol=tol, max_iter=2000,
+        )  # fmt: skip
+        return model.fit(self.A, self.y).coef_[0]
 
-    def pyproximal(self) -> Rungs:
+    def pyproximal(self, iterations: int) -> Array:
         """PyProximal's accelerated proximal gradient, with a step it need not search for."""
         import pyproximal
 
@@ -185,27 +173,33 @@ class Logistic:
             def grad(self, x: Array) -> Array:
                 return problem.pair(x)[1]
 
-        step = 4 * self.n / np.linalg.norm(self.A, 2) ** 2
-        for iterations in (50, 200, 800, 3200):
-            yield lambda niter=iterations: pyproximal.optimization.primal.ProximalGradient(
-                Smooth(), pyproximal.L1(self.lam), np.zeros(self.d), tau=step, niter=niter,
-                acceleration="fista",
-            )  # fmt: skip
+        return pyproximal.optimization.primal.ProximalGradient(
+            Smooth(), pyproximal.L1(self.lam), np.zeros(self.d), tau=self.step, niter=iterations,
+            acceleration="fista",
+        )  # fmt: skip
 
-    def copt(self) -> Rungs:
+    def copt(self, iterations: int) -> Array:
         """copt's accelerated proximal gradient with its own line search."""
         import copt
         import copt.penalty
 
-        prox = copt.penalty.L1Norm(self.lam).prox
-        for iterations in (50, 200, 800, 3200):
-            yield lambda niter=iterations: copt.minimize_proximal_gradient(
-                self.pair, np.zeros(self.d), prox, jac=True, tol=1e-12, max_iter=niter,
-                accelerated=True,
-            ).x  # fmt: skip
+        return copt.minimize_proximal_gradient(
+            self.pair, np.zeros(self.d), copt.penalty.L1Norm(self.lam).prox, jac=True, tol=1e-12,
+            max_iter=iterations, accelerated=True,
+        ).x  # fmt: skip
 
-    def jaxopt(self) -> Rungs:
+    def jaxopt(self, iterations: int) -> Array:
         """jaxopt's FISTA in float64; its compilation is not timed, a first run is made before."""
+        return np.asarray(self.compiled(iterations)(np.zeros(self.d)))
+
+    @cached_property
+    def step(self) -> float:
+        """1/L of f."""
+        return float(4 * self.n / np.linalg.norm(self.A, 2) ** 2)
+
+    @cache  # noqa: B019
+    def compiled(self, iterations: int) -> Callable[[Array], Any]:
+        """That solver."""
         import jax
         import jaxopt
 
@@ -215,32 +209,31 @@ class Logistic:
         def smooth(x: Any) -> Any:
             return jax.numpy.logaddexp(0.0, -y * (A @ x)).mean() + 0.5 * self.ridge * (x @ x)
 
-        for iterations in (50, 200, 800, 3200):
-            solver = jaxopt.ProximalGradient(
-                smooth, jaxopt.prox.prox_lasso, maxiter=iterations, tol=1e-12
-            )
-            run = jax.jit(lambda x, s=solver: s.run(x, hyperparams_prox=self.lam).params)
-            run(jax.numpy.zeros(self.d)).block_until_ready()
-            yield lambda run=run: np.asarray(run(jax.numpy.zeros(self.d)))
+        prox = jaxopt.prox.prox_lasso
+        found = jaxopt.ProximalGradient(smooth, prox, maxiter=iterations, tol=1e-12)
+        return jax.jit(lambda x: found.run(x, hyperparams_prox=self.lam).params)
 
-    def ours(self, **options: Any) -> Rungs:
-        """`minimize` with (value, gradient) pairs."""
-        reg = L1(self.lam) if self.lam else None
-        for rtol in (1e-2, 1e-3, 1e-4, 1e-5, 1e-6):
-            yield lambda rtol=rtol: minimize(
-                self.pair, np.zeros(self.d), jac=True, reg=reg, tol=None, rtol=rtol,
-                max_cycles=5000, **options,
-            ).x  # fmt: skip
+    def peers(self) -> dict[str, Ladder]:
+        """L-BFGS-B and, with l1, the proximal gradient methods that are installed."""
+        ftols = [10.0**-k for k in range(6, 14)]
+        if not self.lam:
+            return {"L-BFGS-B": (ftols, self.lbfgs)}
+        named = {"PyProximal": self.pyproximal, "copt": self.copt, "jaxopt": self.jaxopt}
+        found = {f"{k} FISTA": (ITERATIONS, f) for k, f in named.items() if find_spec(k.lower())}
+        return {"L-BFGS-B on the split": (ftols, self.lbfgs), **found}
 
-    def in_blocks(self, m: int, **options: Any) -> Rungs:
-        """`minimize` over m blocks with an oracle that keeps Ax."""
-        cuts = np.array_split(np.arange(self.d), m)
-        columns = [np.ascontiguousarray(self.A[:, cut]) for cut in cuts]
-        for rtol in (1e-2, 1e-3, 1e-4, 1e-5, 1e-6):
-            yield lambda rtol=rtol: minimize(
-                KeepsAx(self, columns), np.zeros(self.d), blocks=m, reg=L1(self.lam), tol=None,
-                rtol=rtol, max_cycles=5000, every=2, **options,
-            ).x  # fmt: skip
+    def ours(self, blocks: int = 1, **options: Any) -> Ladder:
+        """`minimize` with (value, gradient) pairs; over blocks with an oracle that keeps Ax."""
+        if blocks == 1:
+            fun: Any = self.pair
+            options["jac"] = True
+        else:
+            cuts = np.array_split(np.arange(self.d), blocks)
+            fun = KeepsAx(self, [np.ascontiguousarray(self.A[:, cut]) for cut in cuts])
+            options |= {"blocks": blocks, "every": 2}
+        options |= {"reg": L1(self.lam) if self.lam else None, "tol": None, "max_cycles": 5000}
+        rtols = [10.0**-k for k in range(2, 7)]
+        return rtols, lambda rtol: minimize(fun, np.zeros(self.d), rtol=rtol, **options).x
 
 
 @dataclass
@@ -281,16 +274,6 @@ class Margins:
         return float(np.logaddexp(0.0, -self.y * self.z).mean())
 
 
-def proximal_gradient(problem: Logistic) -> dict[str, Callable[[], Rungs]]:
-    """The peers with an accelerated proximal gradient method that are installed."""
-    peers = {
-        "PyProximal FISTA": ("pyproximal", problem.pyproximal),
-        "copt FISTA": ("copt", problem.copt),
-        "jaxopt FISTA": ("jaxopt", problem.jaxopt),
-    }
-    return {name: run for name, (module, run) in peers.items() if find_spec(module)}
-
-
 def sparse_labels(A: Array, rng: np.random.Generator) -> Array:
     """Labels that depend on a few columns."""
     w = np.zeros(A.shape[1])
@@ -304,14 +287,11 @@ def scaled(half: str, n: int, d: int, seed: int, decades: float) -> Line:
     A = rng.standard_normal((n, d))
     y = sparse_labels(A, rng)
     problem = Logistic(A * 10.0 ** rng.uniform(-decades / 2, decades / 2, d), y, 0.01)
-    return Line(
-        "scaled", half, f"{n} x {d}", problem.objective,
-        {
-            'L="scaled", accelerated': lambda: problem.ours(L="scaled", accelerate=True),
-            'L="scaled"': lambda: problem.ours(L="scaled"),
-        },
-        {"L-BFGS-B on the split": problem.lbfgs, **proximal_gradient(problem)},
-    )  # fmt: skip
+    ways = {
+        'L="scaled", accelerated': problem.ours(L="scaled", accelerate=True),
+        'L="scaled"': problem.ours(L="scaled"),
+    }
+    return Line("scaled", half, f"{n} x {d}", problem.objective, ways, problem.peers())
 
 
 def rows(half: str, n: int, d: int, seed: int) -> Line:
@@ -319,38 +299,25 @@ def rows(half: str, n: int, d: int, seed: int) -> Line:
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((n, d))
     problem = Logistic(A, sparse_labels(A, rng), 0.0, 1e-3)
-    return Line(
-        "rows", half, f"{n} x {d}", problem.objective,
-        {"accelerated": lambda: problem.ours(accelerate=True), "defaults": problem.ours},
-        {"L-BFGS-B": problem.lbfgs},
-    )  # fmt: skip
+    ways = {"accelerated": problem.ours(accelerate=True), "defaults": problem.ours()}
+    return Line("rows", half, f"{n} x {d}", problem.objective, ways, problem.peers())
 
 
-def columns(half: str, n: int, d: int, seed: int) -> list[Line]:
+def columns(half: str, n: int, d: int, seed: int) -> Iterator[Line]:
     """l1 logistic regression with many columns, as one block and as 20."""
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((n, d))
     y = sparse_labels(A, rng)
-    largest = float(np.abs(A.T @ y).max()) / (2 * n)
-    problem = Logistic(A, y, largest / 10)
-    peers = {
-        "liblinear": problem.liblinear,
-        "L-BFGS-B on the split": problem.lbfgs,
-        **proximal_gradient(problem),
-    }
-    one = Line(
-        "columns", half, f"{n} x {d}", problem.objective,
-        {"accelerated": lambda: problem.ours(accelerate=True), "defaults": problem.ours}, peers,
-    )  # fmt: skip
-    many = Line(
-        "columns, 20 blocks", half, f"{n} x {d}", problem.objective,
-        {
-            "own oracle": lambda: problem.in_blocks(20),
-            "own oracle, accelerated": lambda: problem.in_blocks(20, accelerate=True),
-        },
-        peers,
-    )  # fmt: skip
-    return [one, many]
+    problem = Logistic(A, y, float(np.abs(A.T @ y).max()) / (20 * n))
+    tols = [10.0**-k for k in range(1, 6)]
+    peers = {"liblinear": (tols, problem.liblinear), **problem.peers()}
+    for kind, name, blocks in (
+        ("columns", "defaults", 1),
+        ("columns, 20 blocks", "own oracle", 20),
+    ):
+        fast = "accelerated" if blocks == 1 else f"{name}, accelerated"
+        ways = {fast: problem.ours(blocks, accelerate=True), name: problem.ours(blocks)}
+        yield Line(kind, half, f"{n} x {d}", problem.objective, ways, peers)
 
 
 def lines(only: list[str]) -> Iterator[Line]:
@@ -377,16 +344,16 @@ def measure(line: Line, repeats: int) -> list[dict[str, Any]]:
     solvers = line.ours | line.peers
     climbed: dict[str, list[tuple[Callable[[], Any], float]]] = {}
     best = np.inf
-    for name, rungs in solvers.items():
+    for name, (rungs, solver) in solvers.items():
         climbed[name] = []
-        for rung in rungs():
+        for rung in (partial(solver, effort) for effort in rungs):
             value = line.objective(rung())
             climbed[name].append((rung, value))
             best = min(best, value)
             last = [v for _, v in climbed[name][-3:]]
             if len(last) == 3 and last[0] - value <= 1e-9 * abs(value):
                 break  # two tighter rungs brought nothing
-    goal = line.target() if line.target else best + CLOSE * max(1.0, abs(best))
+    goal = line.target or best + CLOSE * max(1.0, abs(best))
     chosen = {
         name: next(((rung, value) for rung, value in tried if value <= goal * (1 + 1e-12)), None)
         for name, tried in climbed.items()
@@ -407,11 +374,7 @@ def measure(line: Line, repeats: int) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Measure and print."""
-    parser = command_line(__doc__)
-    parser.add_argument("--repeats", type=int, default=5)
-    kinds = ["nmf", "scaled", "rows", "columns"]
-    parser.add_argument("--only", nargs="+", choices=kinds, default=kinds)
-    given = parser.parse_args()
+    given = arguments(__doc__, repeats=5, only=("nmf", "scaled", "rows", "columns"), csv=Path)
     with threadpool_limits(1):
         rows = (row for line in lines(given.only) for row in measure(line, given.repeats))
         printed(rows, given.csv, digits=9)

@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,8 @@ from torch import Tensor, nn
 
 import nets_resident
 from cyclade.optim import SCCD, VRCCD, VROCCD, PageBatchSampler
-from measuring import command_line
-from tables import write_csv
+from measuring import arguments
+from tables import printed
 
 Data = tuple[Tensor, Tensor, Tensor, Tensor]
 LOOKS = 3  # in an epoch
@@ -56,7 +56,6 @@ class Task:
     rate: float = 1.0  # of SGD's rates
 
 
-@cache
 def mnist(given: argparse.Namespace) -> Data:
     """10,000 images to train on, 10,000 to test."""
     with np.load(given.mnist) as file:
@@ -267,22 +266,12 @@ def rows_of(key: str, given: argparse.Namespace) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Print the table, and write it if asked."""
-    parser = command_line(__doc__)
-    parser.add_argument("--mnist", metavar="FILE.npz")
-    parser.add_argument("--cifar10", type=Path, metavar="FOLDER")
-    parser.add_argument("--a9a", metavar="FILE.npz")
-    parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--rows", type=int, help="the first rows alone")
-    given = parser.parse_args()
+    given = arguments(
+        __doc__, mnist=str, cifar10=Path, a9a=str, tasks=tuple(TASKS), seeds=3, rows=int, csv=Path
+    )
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    rows: list[dict[str, Any]] = []
-    for key in given.tasks:
-        rows += rows_of(key, given)
-        print(*rows[-2:], sep="\n", flush=True)
-        if given.csv:
-            write_csv(given.csv, rows)
+    printed((row for key in given.tasks for row in rows_of(key, given)), given.csv)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,8 @@
 
 For each model: an eager `torch.optim.SGD` step (what users run today), one step of our engine with
 one block (SGD), an exact cycle (SCCD), and a cycle by full passes (one whole forward and backward
-per block). For LeNet also PAGE and VRO-CCD on small batches. For LeNet and a small MLP a bare loop
-by hand too: it makes the same calls of torch as an exact cycle and nothing else. What it takes over
-SGD is the price of so many calls; what SCCD takes over the loop is our own. "/ours" compares with
-our own engine moving one block, in the same mode: SGD, or PAGE for VRO-CCD. Next to the times: the
+per block). For LeNet also PAGE and VRO-CCD on small batches. "/ours" compares with our own engine
+moving one block, in the same mode: SGD, or PAGE for VRO-CCD. Next to the times: the
 ratio that the multiply-add count predicts, the calls of Python functions (which have no noise), and
 peak memory. On CUDA also captured, and captured with compiled stages.
 
@@ -28,41 +26,31 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 import nets_models
 from cyclade.optim import PAGE, SCCD, SGD, VROCCD
-from measuring import command_line, in_turns, medians
+from measuring import arguments, in_turns, medians
 from tables import printed
 
 Step = Callable[[], Any]
-Stage = tuple[Callable[[Tensor, Tensor, Tensor], Tensor], Any]
 LR = 1e-3
 
 
 def main() -> None:
     """Run the benchmark and print its table."""
-    parser = command_line(__doc__, csv="")
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--models", nargs="+", default=["lenet"], choices=list(CASES))
-    parser.add_argument("--repeats", type=int, default=None)
-    parser.add_argument("--batch", type=int, default=None, help="batch size (default 512; gpt 32)")
-    parser.add_argument("--out", type=Path, default=None, help="write the rows as JSON")
-    parser.add_argument("--tf32", action="store_true", help="TensorFloat-32 matrix products")
-    options = parser.parse_args()
-    if options.tf32:
+    given = arguments(
+        __doc__, device="cpu", models=["lenet"], repeats=int, batch=int, out=Path, tf32=False
+    )
+    if given.tf32:
         torch.set_float32_matmul_precision("high")
     find_kernels()
-    if options.device == "cuda" and not torch.cuda.is_available():
-        parser.error("--device cuda: no CUDA device is available")
-    every = (measure(m, options.device, options.repeats, options.batch) for m in options.models)
+    every = (measure(m, given.device, given.repeats, given.batch) for m in given.models)
     rows = printed(row for rows in every for row in rows)
-    if options.out is not None:
-        about = {
-            "torch": torch.__version__, "device": device_name(options.device),
-            "tf32": options.tf32,
-        }  # fmt: skip
-        options.out.write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
+    if given.out is not None:
+        device = torch.cuda.get_device_name() if given.device == "cuda" else "cpu"
+        about = {"torch": torch.__version__, "device": device, "tf32": given.tf32}
+        given.out.write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
 
 
 def find_kernels() -> None:
@@ -123,12 +111,6 @@ def measure(name: str, device: str, repeats: int | None, size: int | None) -> li
         steps["full pass per block"] = lambda: full.step(lambda: backward(full.net.model, x, y))
         steps["full pass per block"]()
     predicted["full pass per block"] = float(full.net.m)
-    if name in ("lenet", "mlp"):
-        stages = by_layers(fresh())
-        steps["by hand"], predicted["by hand"] = (
-            lambda: cycle(stages, x, y),
-            full.predicted_overhead,
-        )
     if name == "lenet":
         small = 22
         for suffix, mode in modes.items():
@@ -163,49 +145,6 @@ def backward(model: nn.Module, x: Any, y: Any) -> Any:
     loss = F.cross_entropy(model(x), y)
     loss.backward()
     return loss
-
-
-def cycle(stages: list[Stage], x: Tensor, y: Tensor) -> Tensor:
-    """Every layer once, in forward order; the loss at the start."""
-    before, m = x, len(stages)
-    hot = F.one_hot(y, stages[-1][1].weight.shape[0]).float() / len(y)
-    loss = x.new_zeros(())
-    for j, (apply, layer) in enumerate(stages):
-        leaves = [p.detach().requires_grad_() for p in (layer.weight, layer.bias)]
-        z = apply(before, *leaves)
-        for later, above in stages[j + 1 :]:
-            z = later(z, above.weight.detach(), above.bias.detach())
-        with torch.no_grad():
-            if j == 0:
-                loss = F.cross_entropy(z, y)
-            slope = torch.softmax(z, 1) / len(y) - hot
-        grads = torch.autograd.grad(z, leaves, slope)
-        with torch.no_grad():
-            torch._foreach_add_([layer.weight, layer.bias], grads, alpha=-LR)
-            if j < m - 1:
-                before = apply(before, layer.weight, layer.bias)
-    return loss
-
-
-def by_layers(model: nn.Module) -> list[Stage]:
-    """The layers of the MLP or of LeNet, each with what comes before it."""
-    layers = [c for c in model.modules() if isinstance(c, nn.Conv2d | nn.Linear)]
-    if len(layers) == 3:
-        before: list[Any] = [None, F.relu, F.relu]
-    else:
-        before = [None, _pooled, lambda x: _pooled(x).flatten(1), F.relu, F.relu]
-    return [(_stage(layer, first), layer) for layer, first in zip(layers, before, strict=True)]
-
-
-def _pooled(x: Tensor) -> Tensor:
-    return F.max_pool2d(F.relu(x), 2)
-
-
-def _stage(layer: nn.Module, first: Any) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    call: Any = F.conv2d if isinstance(layer, nn.Conv2d) else F.linear
-    if first is None:
-        return lambda x, w, b: call(x, w, b)
-    return lambda x, w, b: call(first(x), w, b)
 
 
 def timed(
@@ -246,23 +185,11 @@ def calls(step: Step) -> int:
     return found
 
 
-def device_name(device: str) -> str:
-    """What the times were measured on."""
-    return torch.cuda.get_device_name() if device == "cuda" else "cpu"
-
-
 def images(size: int, device: str) -> tuple[Any, Any]:
     """Random CIFAR-10 images."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(size, 3, 32, 32, generator=generator)
     return x.to(device), torch.randint(0, 10, (size,), generator=generator).to(device)
-
-
-def points(size: int, device: str) -> tuple[Any, Any]:
-    """Random points of three classes."""
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(size, 20, generator=generator)
-    return x.to(device), torch.randint(0, 3, (size,), generator=generator).to(device)
 
 
 def tokens(size: int, device: str) -> tuple[Any, Any]:
@@ -272,14 +199,7 @@ def tokens(size: int, device: str) -> tuple[Any, Any]:
     return x.to(device), torch.randint(0, 5000, (size,), generator=generator).to(device)
 
 
-def mlp() -> nn.Module:
-    """Three small layers."""
-    layers = (nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 3))
-    return nn.Sequential(*layers)
-
-
 CASES: dict[str, tuple[Any, Any, int | None, int]] = {
-    "mlp": (mlp, points, None, 64),
     "lenet": (nets_models.LeNet, images, None, 512),
     "resnet": (nets_models.ResNet18, images, 4, 512),
     "gpt": (nets_models.GPT, tokens, 4, 32),

@@ -12,7 +12,6 @@ loss is that of held-out text, in nats a byte, the best of three rates. Prints J
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import copy
 import gc
@@ -32,6 +31,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cyclade.optim import SCCD
+from measuring import arguments
 
 Step = Callable[[Tensor, Tensor], Any]
 RATES = (3e-5, 1e-4, 3e-4)
@@ -283,11 +283,7 @@ def moved(
 
 def main() -> None:
     """Print the figures, and write them if asked."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--seconds", type=float, default=40.0, help="of AdamW on source")
-    parser.add_argument("--out", type=Path, help="write the JSON there too")
-    given = parser.parse_args()
+    given = arguments(__doc__, device="cpu", seconds=40.0, out=Path)
     device, seconds = given.device, given.seconds
     width, depth, length, n = SIZES[device]
     rows = []

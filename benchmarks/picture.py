@@ -8,7 +8,6 @@ committed runs of docs/results/fig1.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import matplotlib.pyplot as plt
 
 from cyclade import minimize
 from cyclade.experiments.report.figures import smaller
+from measuring import arguments
 
 ROOT = Path(__file__).resolve().parents[1]
 BLUE, RED, GREY = "#0072b2", "#d55e00", "#555555"
@@ -27,9 +27,7 @@ BLUE, RED, GREY = "#0072b2", "#d55e00", "#555555"
 
 def main() -> None:
     """Draw three panels, side by side and, for narrow screens, one below the other."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=ROOT / "docs", help="the folder")
-    folder = parser.parse_args().out
+    folder = arguments(__doc__, out=ROOT / "docs").out
     plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False})
     shapes = {"picture.png": (1, 3, (12, 3.5)), "picture-narrow.png": (3, 1, (4.4, 9.6))}
     for name, (rows, columns, size) in shapes.items():

@@ -33,7 +33,7 @@ import scipy.sparse as sp
 import cyclade
 import tables
 from linear_peers.problems import ACCURACY, STATIONARY, Problem, correlated, signal
-from measuring import command_line, in_turns, medians
+from measuring import arguments, in_turns, medians
 
 TABLE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "quick.csv"
 PEERS = ("scikit_learn", "celer_", "skglm_")
@@ -173,25 +173,20 @@ def fallen(found: dict[str, tuple[float, str, float]], last: dict[str, str]) -> 
 
 def main() -> None:
     """Measure, print, compare, record."""
-    parser = command_line(__doc__, csv="")
-    parser.add_argument("--only", default="", help="a word of the lines to measure")
-    parser.add_argument("--csv", type=Path, default=TABLE, help="the table of releases")
-    parser.add_argument("--check", action="store_true", help="compare with the last release")
-    parser.add_argument("--record", action="store_true", help="write a row for this version")
-    options = parser.parse_args()
+    given = arguments(__doc__, only="", csv=TABLE, check=False, record=False)
     warnings.simplefilter("ignore")
     print(tables.table(("line", "CPU seconds", "fastest peer", "peer / ours")), flush=True)
-    found = measured(options.only)
-    before = tables.read_csv(options.csv)
-    if options.record:
+    found = measured(given.only)
+    before = tables.read_csv(given.csv)
+    if given.record:
         row = {
             "version": cyclade.__version__, "python": platform.python_version(),
             "machine": f"{platform.machine()}, {os.cpu_count()} cores",
             **{line: f"{ratio:.2f}" for line, (_, _, ratio) in found.items()},
         }  # fmt: skip
         kept = [old for old in before if old["version"] != row["version"]]
-        tables.write_csv(options.csv, [*kept, row], ["version", "python", "machine", *LINES])
-    if options.check and before:
+        tables.write_csv(given.csv, [*kept, row], ["version", "python", "machine", *LINES])
+    if given.check and before:
         wrong = fallen(found, before[-1])
         print(*(f"slower: {line}" for line in wrong), sep="\n")
         sys.exit(1 if wrong else 0)

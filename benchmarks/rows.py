@@ -29,8 +29,8 @@ from cyclade.linear import losses, solve
 from cyclade.linear.penalties import L1, MCP, ElasticNet
 from cyclade.rows.fit import solve_rows
 from linear_peers.problems import table
-from measuring import command_line, timed
-from tables import write_csv
+from measuring import arguments, timed
+from tables import printed
 
 LEVELS = (1e-3, 1e-4, 1e-5)
 EPOCHS = (1, 2, 3, 4, 5, 7, 9, 12, 16, 22, 30, 40)
@@ -190,24 +190,13 @@ def race(line: Line, folder: Path | None, seeds: int, n: int | None) -> Iterator
 
 def main() -> None:
     """Read the command line, run, write the table."""
-    parser = command_line(__doc__, csv="")
-    parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--only", nargs="*", default=[], help="how names of lines begin")
-    parser.add_argument("--rows", type=int, help="of made tables, in place of their own number")
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
+    given = arguments(__doc__, data_dir=Path, seeds=3, only=[], rows=int, out=Path)
     warnings.simplefilter("ignore")
-    rows: list[dict[str, Any]] = []
-    for line in LINES:
-        if options.only and not line.name.startswith(tuple(options.only)):
-            continue
-        with threadpool_limits(1):
-            rows += race(line, options.data_dir, options.seeds, options.rows)
-        cells = [f"{r['method']} {r['level']}: {r['epochs']} {r['seconds']} s" for r in rows[-12:]
-                 if r["line"] == line.name]  # fmt: skip
-        print(line.name, "; ".join(cells), flush=True)
-        write_csv(options.out, rows)
+    names = tuple(given.only) or ""
+    with threadpool_limits(1):
+        races = (race(line, given.data_dir, given.seeds, given.rows)
+                 for line in LINES if line.name.startswith(names))  # fmt: skip
+        printed((row for rows in races for row in rows), given.out)
 
 
 if __name__ == "__main__":

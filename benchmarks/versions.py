@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from linear import ENVIRONMENT, HERE, Line, Run, Served
-from measuring import command_line
+from measuring import parser_of
 from tables import read_csv, write_csv
 
 SHORT_ROUNDS = 51  # of fits of milliseconds, which swing more
@@ -53,7 +53,8 @@ def duel(run: Run, line: Line, trees: list[Path], rounds: int) -> dict[str, obje
 
 def main() -> None:
     """Read the command line and run."""
-    parser = command_line(__doc__)
+    parser = parser_of(__doc__)
+    parser.add_argument("--csv", type=Path, help="write the table")
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
     parser.add_argument("--data-dir", type=Path, help="a folder of real tables")

@@ -29,7 +29,7 @@ SMALL = {  # arguments; OUT is a folder of the test, with a small table in it
     "linear_overhead": "--repeats 2",
     "minimize": "--repeats 1 --only nmf",
     "net_first_try": "--tasks characters --seeds 1 --rows 128",
-    "nets": "--models mlp lenet --repeats 1 --batch 64",
+    "nets": "--models lenet --repeats 1 --batch 64",
     "nets_resident": "--seconds 0.4",
     "picture": "--out OUT",
     "quick": "--only lasso --csv OUT/quick.csv",

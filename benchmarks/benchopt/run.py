@@ -27,7 +27,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 import tables  # noqa: E402
-from measuring import command_line  # noqa: E402
+from measuring import parser_of  # noqa: E402
 
 ACCURACIES = (1e-4, 1e-6)
 # For each benchmark: its data sets and its objectives, in benchopt's words.
@@ -153,7 +153,8 @@ def compared(found: Any, name: str) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Copy, run, compare."""
-    parser = command_line(__doc__)
+    parser = parser_of(__doc__)
+    parser.add_argument("--csv", type=Path, help="write the table")
     parser.add_argument("folder", type=Path, nargs="?", help="checkouts of the benchmarks")
     parser.add_argument("--python", default=sys.executable, help="where benchopt is installed")
     parser.add_argument("--only", nargs="+", default=list(PROBLEMS), choices=list(PROBLEMS))
