@@ -45,8 +45,8 @@ class Unit:
 
     def __init__(self, name: str, module: Any) -> None:
         self.name, self.module, self.stage = name, module, 0
-        units = [m for m in module.modules() if isinstance(m, FSDPModule) and m is not module]
-        inside = {m for unit in units for m in unit.modules()}  # type: ignore[attr-defined]
+        units: list[Any] = [m for m in module.modules() if isinstance(m, FSDPModule)]
+        inside = {m for unit in units if unit is not module for m in unit.modules()}
         own = [m for m in module.modules() if m not in inside]
         self._places = [(m, key) for m in own for key, p in m._parameters.items() if p is not None]
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.parameter import is_lazy
 
-from cyclade.optim.pruning.links import Link, Links, Norm, find_links
+from cyclade.optim.pruning.links import Graph, Link, find_links
 from cyclade.optim.views import table
 
 
@@ -212,8 +212,9 @@ def _shorten(link: Link) -> bool:
     chosen = keep
     for op in link.ops:
         chosen = columns if op.kind == "flatten" else chosen
-        if op.norm is not None:
-            _slice(op.norm, 0, chosen, "weight", "bias", "running_mean", "running_var", count="num")
+        if op.module is not None:
+            tensors = ("weight", "bias", "running_mean", "running_var")
+            _slice(op.module, 0, chosen, *tensors, count="num")
     return True
 
 
@@ -221,30 +222,24 @@ def _constants(link: Link) -> tuple[Tensor, Tensor]:
     """What each input of the second layer is if it is constant, and whether it may be folded."""
     first, second = link.first, link.second
     constant = dead_slices(first.weight, 0)
-    wide = torch.promote_types(first.weight.dtype, torch.float32)
-    value = torch.zeros(len(constant), dtype=wide, device=constant.device)
+    value = first.weight.new_zeros(len(first.weight))
     if first.bias is not None:
         value += first.bias
     for op in link.ops:
         if op.kind == "flatten":
             value, constant = (t.repeat_interleave(link.k) for t in (value, constant))
-        elif op.run is not None:
+        elif op.kind == "point":
             value = op.run(value.clone())
-        elif op.norm is not None:
-            value = _normalise(op.norm, value)
-            if op.norm.weight is not None:
-                constant = constant | (op.norm.weight == 0)
-        elif not op.steady:
+        elif op.kind == "norm":
+            norm = op.module
+            constant = constant if norm.weight is None else constant | (norm.weight == 0)
+            held = (norm.running_mean, norm.running_var, norm.weight, norm.bias)
+            value = F.batch_norm(value[None], *held, eps=norm.eps)[0]
+        elif op.kind == "pool" and not op.keeps_constants():
             constant = constant & (value == 0)
     if isinstance(second, nn.Conv2d) and _pads_with_zeros(second):
         constant = constant & (value == 0)
     return value, constant & value.isfinite()
-
-
-def _normalise(norm: Norm, value: Tensor) -> Tensor:
-    held = (norm.running_mean, norm.running_var, norm.weight, norm.bias)
-    mean, var, weight, bias = (None if t is None else t.to(value.dtype) for t in held)
-    return F.batch_norm(value[None], mean, var, weight, bias, eps=norm.eps)[0]
 
 
 def _pads_with_zeros(layer: nn.Conv2d) -> bool:
@@ -277,28 +272,25 @@ def _slice(module: nn.Module, dim: int, keep: Tensor, *names: str, count: str) -
     setattr(module, f"{count}_{unit}", len(keep))
 
 
-def _left(model: nn.Module, found: Links) -> list[dict[str, Any]]:
+def _left(model: nn.Module, found: Graph) -> list[dict[str, Any]]:
     """The dead rows and columns that are still there, and why."""
     fed = {link.second_name: link.first for link in found.links.values()}
     left = []
     for name, module in model.named_modules():
-        held = isinstance(module, (nn.Linear, nn.modules.conv._ConvNd))
-        if not held or not module.weight.numel():
+        if not isinstance(module, (nn.Linear, nn.Conv2d)) or not module.weight.numel():
             continue
-        transposed, groups = (getattr(module, key, 0) for key in ("transposed", "groups"))
-        for side, dim in (("outputs", int(transposed)), ("inputs", 1 - int(transposed))):
+        why = found.stay.get(name, "forward does not call it as a plain layer")
+        if name in found.links:
+            why = _ONE if len(module.weight) == 1 else _PADDED
+        reasons = {"outputs": why, "inputs": "no layer alone gives its inputs"}
+        if name in fed:
+            reasons["inputs"] = _ONE if len(fed[name].weight) == 1 else _PARTLY
+        elif layer := found.read_by.get(name):
+            stays = found.stay.get(layer, "it is linked elsewhere")
+            reasons["inputs"] = f"{layer} stays: {stays}"
+        for dim, (side, reason) in enumerate(reasons.items()):
             dead = int(dead_slices(module.weight, dim).sum())
-            if not dead or (side == "inputs" and groups > 1 and not transposed):
-                continue  # with groups dimension 1 is not the input channels
-            if side == "inputs":
-                layer, reason = found.read_by.get(name), "no layer alone gives its inputs"
-                if name in fed:
-                    reason = _ONE if len(fed[name].weight) == 1 else _PARTLY
-                elif layer:
-                    reason = f"{layer} stays: {found.stay.get(layer, 'it is linked elsewhere')}"
-            elif name in found.links:
-                reason = _ONE if module.weight.shape[dim] == 1 else _PADDED
-            else:
-                reason = found.stay.get(name, "forward does not call it as a plain layer")
-            left.append({"layer": name, "side": side, "dead": dead, "reason": reason})
+            # With groups dimension 1 is not the input channels.
+            if dead and (side == "outputs" or getattr(module, "groups", 1) == 1):
+                left.append({"layer": name, "side": side, "dead": dead, "reason": reason})
     return left
