@@ -241,7 +241,7 @@ class Graph:
                 raise _End(f"{name} does not flatten to (batch, -1)")
             return Op(kind, module, module if kind == "norm" else None)
         call: Any = getattr(Tensor, target) if isinstance(target, str) else target
-        options = effects.arguments(node)
+        options = effects.arguments_of(node)
         if "dropout" in word and options.get("training", True) and not self.training:
             raise _End(f"{name} drops at random even in eval mode")
         if word == "flatten" and (*node.args[1:], *node.kwargs.values()) not in ((1,), (1, -1)):

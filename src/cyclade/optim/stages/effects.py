@@ -160,7 +160,7 @@ def name_of(node: fx.Node, modules: dict[str, nn.Module]) -> str:
     return str(getattr(node.target, "__name__", ""))
 
 
-def arguments(node: fx.Node) -> dict[str, Any]:
+def arguments_of(node: fx.Node) -> dict[str, Any]:
     """The arguments of a function node by name, as far as its signature is known."""
     if isinstance(node.target, OpOverload):
         schema = node.target._schema.arguments
@@ -193,7 +193,7 @@ def written(node: fx.Node, modules: dict[str, nn.Module]) -> list[fx.Node]:
     elif node.op == "call_method":
         found = [first] if in_place(name) else []
     elif node.op == "call_function":
-        arguments = arguments(node)
+        arguments = arguments_of(node)
         if isinstance(node.target, OpOverload):
             for argument in node.target._schema.arguments:
                 if argument.alias_info is not None and argument.alias_info.is_write:
@@ -235,7 +235,7 @@ def node_randomness(node: fx.Node, modules: dict[str, nn.Module]) -> int:
     name = name_of(node, modules)
     if name in _DRAWS:
         return YES
-    arguments = arguments(node) if node.op == "call_function" else {}
+    arguments = arguments_of(node) if node.op == "call_function" else {}
     if name in _TRAINING_DRAWS:
         training = arguments.get("training", arguments.get("train", True))
         p = arguments.get("p", arguments.get("dropout_p", 0.5))
