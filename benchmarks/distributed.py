@@ -11,7 +11,6 @@ rank, and what a reduction of so many bytes takes.
     python benchmarks/distributed.py                      # LeNet, b = 512, one and two ranks
     python benchmarks/distributed.py --ranks 1 2 4 --out distributed.json
     python benchmarks/distributed.py --checkpoints        # what writing and resuming take
-    python benchmarks/distributed.py --predict            # 8 and 64 GPUs, by the model
 
 Only a quiet machine with a core for every rank says anything about throughput.
 """
@@ -27,11 +26,12 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -43,7 +43,7 @@ from torch.nn.parallel import DistributedDataParallel
 import nets_models
 from cyclade.optim import SCCD, SGD, VROCCD, Checkpoints
 from measuring import arguments, in_turns, medians, timed
-from tables import printed, table
+from tables import printed
 
 SMALL = 22  # b' = ⌊√512⌋
 LR = 0.05
@@ -61,8 +61,7 @@ class Traffic:
         """One more all-reduce of this tensor."""
         self.sizes.append(tensor.numel() * tensor.element_size())
 
-    @contextmanager
-    def watching(self) -> Iterator[None]:
+    def watching(self) -> Any:
         """Count what goes through `torch.distributed.all_reduce`."""
         plain = dist.all_reduce
 
@@ -70,11 +69,7 @@ class Traffic:
             self.add(tensor)
             return plain(tensor, *args, **options)
 
-        dist.all_reduce = counted
-        try:
-            yield
-        finally:
-            dist.all_reduce = plain
+        return patch.object(dist, "all_reduce", counted)
 
 
 def contestants(
@@ -267,40 +262,6 @@ def lines(worlds: dict[int, dict[str, Any]]) -> Iterator[dict[str, Any]]:
             }  # fmt: skip
 
 
-NETWORKS = {8: (20e-6, 300e9), 64: (60e-6, 40e9)}
-"""Assumed: seconds of a small all-reduce among so many GPUs, and bytes a second of a large one."""
-
-NETS: dict[str, tuple[str, Callable[[], nn.Module], int]] = {
-    "LeNet, b = 512": ("tf32", nets_models.LeNet, 5),
-    "ResNet-18, b = 512": ("resnet", nets_models.ResNet18, 4),
-    "GPT, b = 32": ("gpt", nets_models.GPT, 4),
-}
-"""File of measured times, the model and its blocks there."""
-
-
-def predict() -> None:
-    """Milliseconds on 8 and 64 GPUs from those on one, by the cost model; batch per GPU kept."""
-    folder = Path(__file__).parents[1] / "docs" / "benchmarks"
-    head = ("per GPU", "GPUs", "SGD ms", "SCCD ms", "waiting", "SCCD / SGD", "throughput kept")
-    lines = []
-    for title, (file, make, m) in NETS.items():
-        rows = json.loads((folder / f"nets-h200-{file}.json").read_text())["rows"]
-        ms = {row["step"]: row["ms"] for row in rows}
-        sgd, cycle = ms["SGD, captured"], ms["SCCD forward, captured"]
-        size = 4 * sum(p.numel() for p in make().parameters())
-        one = (f"{sgd:.2f}", f"{cycle:.2f}", "–", f"{cycle / sgd:.2f}", "1.00")
-        lines.append([title, "1", *one])
-        for ranks, (latency, rate) in NETWORKS.items():
-            wire = 2 * (ranks - 1) / ranks * size / rate
-            waiting = 1e3 * (m * latency + wire)
-            # DDP's buckets go out during the backward pass: what outlasts it is waited for.
-            base = sgd + max(1e3 * (latency + wire) - 2 / 3 * sgd, 1e3 * latency)
-            all_of_it = cycle + waiting
-            cells = (base, all_of_it, waiting, all_of_it / base, cycle / all_of_it)
-            lines.append([title, str(ranks), *(f"{cell:.2f}" for cell in cells)])
-    print(table(head, lines))
-
-
 def checkpoints(batch: int, repeats: int, cls: Any, options: dict[str, Any]) -> dict[str, Any]:
     """What a checkpoint after every epoch costs, and how long it takes until a run goes on.
 
@@ -349,7 +310,7 @@ def main() -> None:
         return
     chosen = arguments(
         __doc__, csv=Path, ranks=[1, 2], batch=512, repeats=20, backend="gloo", out=Path,
-        predict=False, checkpoints=False,
+        checkpoints=False,
     )  # fmt: skip
     if chosen.checkpoints:
         torch.set_num_threads(1)
@@ -361,9 +322,6 @@ def main() -> None:
             for name, run in runs.items()
         )
         printed(rows, chosen.csv)
-        return
-    if chosen.predict:
-        predict()
         return
     larger = sorted({*chosen.ranks} - {1})
     worlds = {

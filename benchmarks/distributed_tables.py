@@ -19,14 +19,17 @@ in an outer iteration, over p + |W|².
 
 from __future__ import annotations
 
-import json
+import multiprocessing
+import queue
 import statistics
 import subprocess
 import sys
 import time
 import warnings
+from bisect import bisect_left
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -117,43 +120,36 @@ def objective(X: Any, y: Any, loss: str, lam: float, coef: np.ndarray) -> float:
     return total / X.shape[0] + lam * float(np.abs(coef).sum())
 
 
-class Sent:
-    """Counts the numbers that a chunk sends in every pass over X: as many as their sum has."""
-
-    def __enter__(self) -> list[int]:
-        from cyclade.tables.dask_chunks import DaskChunks
-        from cyclade.tables.passes import Pass
-
-        self._plain, found = DaskChunks.reduce, list[int]()
-
-        def counted(chunks: Any, task: Any, with_X: bool = True) -> Any:
-            sums = self._plain(chunks, task, with_X)
-            if isinstance(task, Pass):
-                found.append(sum(np.size(value) for value in sums.values()))
-            return sums
-
-        DaskChunks.reduce = counted  # type: ignore[method-assign]
-        return found
-
-    def __exit__(self, *error: object) -> None:
-        from cyclade.tables.dask_chunks import DaskChunks
-
-        DaskChunks.reduce = self._plain  # type: ignore[method-assign]
-
-
-def ours(X: Any, y: Any, loss: str, lam: float) -> tuple[np.ndarray, Row]:
-    """Our fit, and what its passes say."""
+def ours(client: Any, X: Any, y: Any, loss: str, lam: float) -> Row:
+    """Our fit: seconds, bytes, F, and what its passes sent."""
     from cyclade.linear import solve
+    from cyclade.tables.dask_chunks import DaskChunks
+    from cyclade.tables.passes import Pass
 
-    with Sent() as passes:
+    plain, passes = DaskChunks.reduce, list[int]()
+
+    def counted(chunks: Any, task: Any, with_X: bool = True) -> Any:
+        sums = plain(chunks, task, with_X)
+        if isinstance(task, Pass):  # a chunk sends as many numbers as their sum has
+            passes.append(sum(np.size(value) for value in sums.values()))
+        return sums
+
+    before, worked, start = sent(client), processor(client), time.perf_counter()
+    with patch.object(DaskChunks, "reduce", counted):
         fit = solve(X, y, loss, "l1", alpha=lam, fit_intercept=False)
+    seconds, cpu = time.perf_counter() - start, processor(client) - worked
+    moved = sent(client) - before
     assert fit.certificate.reached
     reads = [int(row["reads"]) for row in fit.history]
     most = max(
         sum(passes[first:last]) / (X.shape[1] + row["working"] ** 2)
         for first, last, row in zip(reads, reads[1:], fit.history[1:], strict=False)
     )
-    return fit.coef, {"passes": reads[-1], "numbers": f"{most:.2f}"}
+    F = objective(X, y, loss, lam, np.ravel(fit.coef))
+    return {
+        "seconds": seconds, "cpu": cpu, "bytes": moved, "F": F, "passes": reads[-1],
+        "numbers": f"{most:.2f}",
+    }  # fmt: skip
 
 
 class TimeUp(Exception):
@@ -232,50 +228,42 @@ def peer(
         (coef,) = dask.compute(seen.found[k])
         return objective(X, y, loss, lam, np.ravel(np.asarray(coef, float)))
 
-    low, high = -1, len(seen.marks) - 1  # the first that is good enough lies in (low, high]
-    best = F(high)
-    while best <= goal and high - low > 1:
-        middle = (low + high) // 2
-        at = F(middle)
-        if at <= goal:
-            high, best = middle, at
-        else:
-            low = middle
-    clock, worked, moved = seen.marks[high]
+    good = bisect_left(range(len(seen.marks) - 1), True, key=lambda k: F(k) <= goal)
+    best, (clock, worked, moved) = F(good), seen.marks[good]
     return {
-        "seconds": clock, "cpu": worked, "bytes": moved, "F": best, "passes": high + 1,
+        "seconds": clock, "cpu": worked, "bytes": moved, "F": best, "passes": good + 1,
         "reached": "yes" if best <= goal else "no, it ended" if ended else "no, time was up",
     }  # fmt: skip
 
 
 def sklearn(shape: Shape, loss: str, lam: float, limit: float) -> Row:
     """scikit-learn in a process of its own, ended when its time is up."""
-    line = [*map(str, shape[:3]), str(shape[3] or 0), loss, str(lam)]
-    child = subprocess.Popen(
-        [sys.executable, __file__, "--sklearn", *line], stdout=subprocess.PIPE, text=True
-    )
-    assert child.stdout is not None
-    child.stdout.readline()  # it has its rows
+    spawn = multiprocessing.get_context("spawn")
+    said = spawn.Queue()
+    child = spawn.Process(target=as_sklearn, args=(said, shape, loss, lam))
+    child.start()
+    said.get()  # it has its rows
     try:
-        said, _ = child.communicate(timeout=limit)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
+        return dict(said.get(timeout=limit))
+    except queue.Empty:
         return {"seconds": limit, "cpu": limit, "F": None, "reached": "no, time was up"}
-    return dict(json.loads(said))
+    finally:
+        child.kill()
+        child.join()
 
 
-def as_sklearn(n: int, p: int, chunk: int, per_row: int, loss: str, lam: float) -> None:
+def as_sklearn(said: Any, shape: Shape, loss: str, lam: float) -> None:
     """That process: seconds, processor seconds and F."""
+    n, p, chunk, per_row = shape
     from scipy import sparse
 
-    blocks = [rows_of(k, chunk, p, per_row or None) for k in range(n // chunk)]
+    blocks = [rows_of(k, chunk, p, per_row) for k in range(n // chunk)]
     y = np.concatenate([target_of(k, block, loss) for k, block in enumerate(blocks)])
     X = sparse.vstack(blocks).tocsc() if per_row else np.asfortranarray(np.vstack(blocks))
     del blocks
     from sklearn.linear_model import Lasso, LogisticRegression
 
-    print("ready", flush=True)
+    said.put("ready")
     start, worked = time.perf_counter(), time.process_time()
     if loss == "squared":
         coef = Lasso(alpha=lam, fit_intercept=False, tol=1e-5, copy_X=False).fit(X, y).coef_
@@ -287,16 +275,7 @@ def as_sklearn(n: int, p: int, chunk: int, per_row: int, loss: str, lam: float) 
         coef = model.fit(X, y).coef_[0]
     seconds, cpu = time.perf_counter() - start, time.process_time() - worked
     F = loss_of(X, y, loss, coef) / n + lam * float(np.abs(coef).sum())
-    print(json.dumps({"seconds": seconds, "cpu": cpu, "F": F}), flush=True)
-
-
-def timed(client: Any, X: Any, y: Any, loss: str, lam: float) -> Row:
-    """Seconds, bytes and F of one fit of ours."""
-    before, worked, start = sent(client), processor(client), time.perf_counter()
-    coef, more = ours(X, y, loss, lam)
-    seconds = time.perf_counter() - start
-    more |= {"cpu": processor(client) - worked, "bytes": sent(client) - before}
-    return {"seconds": seconds, "F": objective(X, y, loss, lam, np.ravel(coef)), **more}
+    said.put({"seconds": seconds, "cpu": cpu, "F": F})
 
 
 Shape = tuple[int, int, int, int | None]  # rows, columns, rows of a chunk, entries of a sparse row
@@ -316,9 +295,9 @@ def world(
         Client(cluster) as client,
     ):
         X, y = table(client, n, p, chunk, loss, per_row)
-        ours(X, y, loss, lams[0])  # compiles
+        ours(client, X, y, loss, lams[0])  # compiles
         for lam in lams:
-            runs = [timed(client, X, y, loss, lam) for _ in range(chosen.repeats)]
+            runs = [ours(client, X, y, loss, lam) for _ in range(chosen.repeats)]
             mine = runs[0]
             for name in ("seconds", "cpu"):
                 mine[name] = statistics.median(run[name] for run in runs)
@@ -381,10 +360,6 @@ def commit() -> str:
 
 def main() -> None:
     """Run the clusters and print the table."""
-    if sys.argv[1:2] == ["--sklearn"]:
-        *shape, loss, lam = sys.argv[2:]
-        as_sklearn(*map(int, shape), loss, float(lam))
-        return
     chosen = arguments(
         __doc__, csv=Path, problems=("dense", "large", "sparse"), rows=int, chunks=10,
         workers=[1, 2], losses=("squared", "logistic"), within=1e-4, seconds=60.0,

@@ -372,20 +372,6 @@ def _rows_table(found: dict[tuple[str, str, str], dict[str, str]]) -> str:
     return table(head, cells)
 
 
-def resident() -> str:
-    """One block's state at a time, beside AdamW."""
-    found = json.loads((FOLDER / "nets-resident.json").read_text("utf-8"))
-    about = found["about"]
-    head = ["", "parameters", "peak memory, GiB", "ms a step",
-            f"loss after {about['seconds of the move']:.0f} s", "steps", "lr"]  # fmt: skip
-    keys = ("optimizer", "parameters", "peak GiB", "ms a step", "loss", "steps", "lr")
-    rounded = [
-        {**row, "peak GiB": f"{row['peak GiB']:.2f}", "ms a step": f"{row['ms a step']:.1f}"}
-        for row in found["rows"]
-    ]
-    return table(head, [[str(row[key]) for key in keys] for row in rounded])
-
-
 def functions(what: str = "table") -> str:
     """Of functions.csv: seconds and passes of every solver, or of VRO-CCD over L-BFGS-B to 1e-3."""
     found = {(r["line"], r["solver"], r["level"]): r for r in _rows_of("functions")}
@@ -419,7 +405,7 @@ SOURCES: dict[str, Callable[..., str]] = {
     "functions": functions,
     "rows-pay": rows_pay,
     "nets": nets, "nets-lenet": nets_lenet, "nets-blocks": nets_blocks,
-    "by-hand": by_hand, "resident": resident, "deep": deep, "deep-ms": deep_ms,
+    "by-hand": by_hand, "deep": deep, "deep-ms": deep_ms,
     "deep-rates": deep_rates, "samples": samples,
     "samples-over": samples_over, "linear": linear, "linear-peer": linear_peer,
     "linear-half": linear_half, "linear-both": linear_both, "wheels": wheels,

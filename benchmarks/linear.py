@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from linear_peers import ADAPTERS, kinds
+from linear_peers import kinds
 from linear_peers.problems import CONVEX, SYNTHETIC, save, synthetic, table
 from linear_peers.report import (
     US,
@@ -40,6 +40,7 @@ from linear_peers.report import (
     summary,
     write_records,
 )
+from linear_peers.solvers import SOLVERS
 from measuring import parser_of
 
 HERE = Path(__file__).resolve().parent
@@ -118,10 +119,8 @@ class Run:
     def _interpreters(self) -> dict[str, tuple[str, str]]:
         """For every adapter that can run: the first interpreter that imports it, and a version."""
         found = {}
-        chosen = self.options.solvers or ADAPTERS
-        for adapter in chosen:
-            source = (HERE / "linear_peers" / f"{adapter}.py").read_text()
-            module = source.split('MODULE, NAME = "')[1].split('"')[0]
+        for adapter in self.options.solvers or SOLVERS:
+            module = SOLVERS[adapter].module
             for python in (sys.executable, *self.options.peer_python):
                 code = f"import {module} as m; print(getattr(m, '__version__', ''))"
                 done = subprocess.run(
@@ -181,7 +180,7 @@ class Run:
         path = self.reference_file(line[0])
         if line[1].removesuffix("+1") not in CONVEX or path.exists():
             return True
-        for adapter in ("ours", "celer_", "skglm_", "adelie_"):
+        for adapter in ("ours", "celer", "skglm", "adelie"):
             if adapter in self.interpreters:
                 tight = self.call(adapter, line, "--make-reference")
                 if "fun" in tight:
@@ -200,7 +199,7 @@ class Run:
             for adapter in todo:
                 begun = time.time()
                 record = self.call(adapter, line)
-                solver = self.solver(adapter)
+                solver = SOLVERS[adapter].name
                 record |= {"line": name, "adapter": adapter, "solver": solver}
                 record["version"] = self.interpreters[adapter][1]
                 record["limit_s"] = self.options.limit
@@ -239,14 +238,14 @@ class Run:
                 worker.end()
                 old = self.records.get((line[0], adapter), {})
                 record = old | worker.record | {"line": line[0], "adapter": adapter}
-                record |= {"solver": self.solver(adapter), "limit_s": self.options.limit}
+                record |= {"solver": SOLVERS[adapter].name, "limit_s": self.options.limit}
                 record["version"] = self.interpreters[adapter][1]
                 if times.get(adapter):
                     record |= {"cpu_s": statistics.median(times[adapter]), "duel": True}
                     record |= {"fastest_s": min(times[adapter]), "repeats": len(times[adapter])}
                 self.keep(record)
             shown = ", ".join(
-                f"{self.solver(a)} {statistics.median(t):.4g}" for a, t in times.items()
+                f"{SOLVERS[a].name} {statistics.median(t):.4g}" for a, t in times.items()
             )
             found = compare(list(self.records.values()), line[0])
             print(f"{line[0]:34s} ratio {found['ratio']:5.2f}   {shown}", flush=True)
@@ -257,17 +256,11 @@ class Run:
         with self.file.open("a") as file:
             file.write(json.dumps(record) + "\n")
 
-    @staticmethod
-    def solver(adapter: str) -> str:
-        """What people call it."""
-        source = (HERE / "linear_peers" / f"{adapter}.py").read_text()
-        return source.split('MODULE, NAME = "')[1].split('", "')[1].split('"')[0]
-
     def ordered(self) -> list[dict[str, Any]]:
         """The records, line by line."""
         place = {line[0]: i for i, line in enumerate(self.lines())}
         kept = [r for r in self.records.values() if r["line"] in place]
-        rank = {a: i for i, a in enumerate(ADAPTERS)}
+        rank = {a: i for i, a in enumerate(SOLVERS)}
         return sorted(kept, key=lambda r: (place[r["line"]], rank[r["adapter"]]))
 
     def report(self) -> None:
@@ -353,7 +346,7 @@ def main() -> None:
         "--draw", type=int, metavar="N", help="what the held-out half is drawn by: a new number"
     )
     parser.add_argument("--peer-python", action="append", default=[], metavar="PATH")
-    parser.add_argument("--solvers", nargs="*", default=[], choices=ADAPTERS)
+    parser.add_argument("--solvers", nargs="*", default=[], choices=list(SOLVERS))
     parser.add_argument("--only", nargs="*", default=[], help="as: lasso|logistic dense /10")
     parser.add_argument("--redo", nargs="*", default=[], help="solvers to measure again, by name")
     parser.add_argument("--limit", type=float, default=30.0, help="CPU seconds (paths: 3 times)")

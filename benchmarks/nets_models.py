@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from studies.deep import networks
-from studies.deep.networks import ResNet18
+from studies.deep.networks import Layer, ResNet18
 
-__all__ = ["GPT", "LeNet", "ResNet18", "seconds"]
+__all__ = ["GPT", "Layer", "LeNet", "ResNet18", "seconds"]
 
 
 class LeNet(nn.Module):

@@ -1,13 +1,13 @@
 """Memory, milliseconds and loss of `resident="block"`, beside AdamW, on a GPT of 300 M parameters.
 
-    python benchmarks/nets_resident.py --device cuda --out docs/benchmarks/nets-resident.json
+    python benchmarks/nets_resident.py --device cuda --csv docs/benchmarks/nets-resident.csv
     python benchmarks/nets_resident.py                    # a small one on the CPU
 
 Needs torch and NumPy alone. The GPT reads bytes. First each contestant makes steps on random bytes:
-its peak memory (on CUDA `torch.cuda.max_memory_allocated`, else the bytes of all tensors that live
-at once) and its mean milliseconds. Then the model is trained by AdamW on Python's own source, and
-each contestant moves it from there to English (the text of Python's `help`) in as many seconds. The
-loss is that of held-out text, in nats a byte, the best of three rates. Prints JSON.
+its peak memory (on CUDA, `torch.cuda.max_memory_allocated`) and its mean milliseconds. Then the
+model is trained by AdamW on Python's own source, and each contestant moves it from there to English
+(the text of Python's `help`) in a quarter of these seconds. The loss is that of held-out text, in
+nats a byte, the best of three rates.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from __future__ import annotations
 import contextlib
 import copy
 import gc
-import json
 import pydoc_data.topics
 import statistics
 import sysconfig
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
 
+import nets_models
 from cyclade.optim import SCCD
 from measuring import arguments
+from tables import printed
 
 Step = Callable[[Tensor, Tensor], Any]
 RATES = (3e-5, 1e-4, 3e-4)
@@ -56,28 +56,9 @@ class Embedding(nn.Module):
         return out
 
 
-class Layer(nn.Module):
-    """Attention, then two linear maps, each around a skip connection."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x and what the layer adds to it."""
-        b, t, c = x.shape
-        q, k, v = self.qkv(self.before(x)).view(b, t, 3, c // 64, 64).permute(2, 0, 3, 1, 4)
-        a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(a.transpose(1, 2).reshape(b, t, c))
-        out: Tensor = x + self.down(F.gelu(self.up(self.between(x))))
-        return out
-
-
 def gpt(width: int, depth: int, length: int) -> nn.Sequential:
     """A GPT on bytes, with GPT-2's initial weights."""
-    layers = [Layer(width) for _ in range(depth)]
+    layers = [nets_models.Layer(width, width // 64) for _ in range(depth)]
     top = (nn.LayerNorm(width), nn.Linear(width, 256, bias=False))
     model = nn.Sequential(Embedding(width, length), *layers, *top)
     for name, module in model.named_modules():
@@ -147,45 +128,16 @@ def made(name: str, model: nn.Module, lr: float, device: str) -> Step:
 # ------------------------------------------------------------------------------------------ memory
 
 
-class LiveBytes(TorchDispatchMode):
-    """The bytes of all tensors that live at once, and their peak; those of `held` live already."""
-
-    def __init__(self, held: nn.Module) -> None:
-        super().__init__()
-        self._storages: dict[int, tuple[StorageWeakRef, int]] = {}
-        self.peak = 0
-        for p in held.parameters():
-            self._note(p)
-
-    def _note(self, t: Any) -> None:
-        if isinstance(t, Tensor):
-            storage = t.untyped_storage()
-            ref = StorageWeakRef(storage)
-            self._storages[ref.cdata] = (ref, storage.nbytes())
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        for t in out if isinstance(out, tuple | list) else [out]:
-            self._note(t)
-        self._storages = {k: one for k, one in self._storages.items() if not one[0].expired()}
-        self.peak = max(self.peak, sum(size for _, size in self._storages.values()))
-        return out
-
-
-@contextlib.contextmanager
-def peak_of(model: nn.Module, device: str) -> Iterator[dict[str, float]]:
-    """The peak memory of what is done within, in GiB."""
-    found: dict[str, float] = {}
-    if device == "cuda":
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
-        yield found
-        torch.cuda.synchronize()
-        found["GiB"] = torch.cuda.max_memory_allocated() / 2**30
-    else:
-        with LiveBytes(model) as count:
-            yield found
-        found["GiB"] = count.peak / 2**30
+def peak(steps: Callable[[], Any], device: str) -> float | None:
+    """The peak memory of what is done, in GiB; known on CUDA alone."""
+    if device == "cpu":
+        steps()
+        return None
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    steps()
+    torch.cuda.synchronize()
+    return round(torch.cuda.max_memory_allocated() / 2**30, 4)
 
 
 def measured(name: str, device: str) -> dict[str, Any]:
@@ -196,22 +148,13 @@ def measured(name: str, device: str) -> dict[str, Any]:
     model, shape = gpt(width, depth, length).to(device, dtype), (n, length)
     step = made(name, model, 1e-4, device)
     batches = [torch.randint(0, 256, shape, device=device) for _ in range(2)]
-    times = []
-    with peak_of(model, device) as first:
-        step(*batches)  # a cyclic optimizer proves its stages here
-    with peak_of(model, device) as later:
-        for _ in range(8 * VISIT - 1):  # every block is visited
-            step(*batches)
-    for _ in range(8 * VISIT):
-        begun = time.perf_counter()
-        step(*batches)
-        if device == "cuda":
-            torch.cuda.synchronize()
-        times.append(1e3 * (time.perf_counter() - begun))
+    once, all_blocks = partial(step, *batches), 8 * VISIT
+    first = peak(once, device)  # a cyclic optimizer proves its stages here
+    later = peak(lambda: [once() for _ in range(all_blocks - 1)], device)
+    ms = 1e3 * nets_models.seconds(once, all_blocks)
     return {
         "optimizer": name, "parameters": WORDS[dtype],
-        "peak GiB": round(later["GiB"], 4), "peak GiB of the first step": round(first["GiB"], 4),
-        "ms a step": round(statistics.fmean(times), 2),
+        "peak GiB": later, "peak GiB of the first step": first, "ms a step": round(ms, 2),
     }  # fmt: skip
 
 
@@ -283,7 +226,7 @@ def moved(
 
 def main() -> None:
     """Print the figures, and write them if asked."""
-    given = arguments(__doc__, device="cpu", seconds=40.0, out=Path)
+    given = arguments(__doc__, device="cpu", seconds=40.0, csv=Path)
     device, seconds = given.device, given.seconds
     width, depth, length, n = SIZES[device]
     rows = []
@@ -294,20 +237,10 @@ def main() -> None:
     model = gpt(width, depth, length).to(device)
     train(made("AdamW", model, 3e-4, device), draws(source(), (n, length), device, 0), seconds)
     test = draws(english(), (n, length), device, 1)
-    start = held_out(model, [next(test) for _ in range(8)], device)
+    print("loss before:", held_out(model, [next(test) for _ in range(8)], device), flush=True)
     for row in rows:
         row |= moved(row["optimizer"], model, device, (n, length), seconds / 4)
-        print(row, flush=True)
-    about = {
-        "torch": torch.__version__, "parameters": sum(p.numel() for p in model.parameters()),
-        "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
-        "sequences": n, "bytes each": length, "steps a visit": VISIT,
-        "loss before the move": round(start, 3), "seconds of the move": seconds / 4,
-    }  # fmt: skip
-    text = json.dumps({"about": about, "rows": rows}, indent=1)
-    print(text)
-    if given.out is not None:
-        given.out.write_text(text + "\n")
+    printed(rows, given.csv)
 
 
 if __name__ == "__main__":

@@ -16,11 +16,9 @@ from __future__ import annotations
 import os
 import platform
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -32,11 +30,13 @@ import scipy.sparse as sp
 
 import cyclade
 import tables
-from linear_peers.problems import ACCURACY, STATIONARY, Problem, correlated, signal
+from linear_peers.problems import ACCURACY, Problem, correlated, signal
+from linear_peers.solvers import SOLVERS
+from linear_peers.worker import Bench
 from measuring import arguments, in_turns, medians
 
 TABLE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "quick.csv"
-PEERS = ("scikit_learn", "celer_", "skglm_")
+PEERS = ("scikit_learn", "celer", "skglm")
 LINEAR = (  # a kind, a design, and λ_max over λ
     ("lasso", "wide", 10), ("lasso", "wide", 100), ("lasso", "tall", 100), ("lasso", "sparse", 100),
     ("enet", "wide", 10), ("group", "wide", 10), ("huber", "wide", 10), ("mcp", "wide", 10),
@@ -59,31 +59,18 @@ def design(name: str, kind: str) -> tuple[Any, Any]:
 
 def linear(kind: str, name: str, place: int) -> Fits:
     """The solvers that reach the accuracy; each is a function that fits."""
-    problem = Problem(kind, *design(name, kind))
-    lam = problem.lam_max / place
-    best = float("nan")
+    problem, best = Problem(kind, *design(name, kind)), None
     found: Fits = {}
-    for peer in ("ours", *PEERS):
-        solver = import_module(f"linear_peers.{peer}")
-        if find_spec(solver.MODULE) is None or not solver.can(problem, False):
+    for solver in (SOLVERS[peer] for peer in ("ours", *PEERS)):
+        if find_spec(solver.module) is None or not solver.can(problem, False):
             continue
-        mine = Problem(kind, problem.X, problem.y)  # adapters may change their own copy
-        solver.prepare(mine)
-        if peer == "ours" and problem.convex:
-            best = problem.objective(solver.fit(mine, lam, 1e-10), lam)
-        ladder = solver.LADDER(mine) if callable(solver.LADDER) else solver.LADDER
-        began = time.process_time()
-        for tol in ladder:
-            x = np.asarray(solver.fit(mine, lam, tol))
-            if problem.convex:
-                far = (problem.objective(x, lam) - best) / best / ACCURACY
-            else:
-                far = problem.distance(x, lam) / (STATIONARY * lam)
-            if far <= 1.0:
-                found[solver.NAME] = partial(solver.fit, mine, lam, tol)
-                break
-            if time.process_time() - began > LIMIT:
-                break
+        solver.prepare(problem)
+        bench = Bench(solver, problem, str(place), best)
+        if best is None and problem.convex:
+            best = bench.best = bench.quality(bench.solve(1e-10))[1]
+        *_, last = bench.climb(LIMIT)
+        if last.far <= 1.0:
+            found[solver.name] = partial(bench.solve, last.tol)
     return found
 
 

@@ -32,7 +32,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-KINDS = ("lasso", "logistic", "group", "mcp", "cauchy", "enet", "huber", "poisson")
 CONVEX = ("lasso", "logistic", "group", "enet", "huber", "poisson")
 GROUP, GAMMA, L1_RATIO = 10, 3.0, 0.5
 ACCURACY, STATIONARY = 1e-6, 1e-4
@@ -73,6 +72,11 @@ class Problem:
     def convex(self) -> bool:
         """Whether F is."""
         return self.kind in CONVEX
+
+    @property
+    def l1_ratio(self) -> float:
+        """The share of the l1 norm in the elastic net."""
+        return L1_RATIO if self.kind == "enet" else 1.0
 
     @property
     def groups(self) -> list[list[int]]:
