@@ -167,16 +167,6 @@ def test_bad_input(options: dict[str, Any], message: str) -> None:
     assert len(calls) <= 2  # at most one look at x0: its value and its gradient
 
 
-def test_nan_during_the_run_returns_the_last_finite_iterate() -> None:
-    res = minimize(
-        lambda x: float(np.sum(x**4)), np.full(3, 2.0), jac=lambda x: 4 * x**3, L=1e-3, tol=1e-8
-    )
-    assert not res.success
-    assert "not finite" in res.message
-    assert np.isfinite(res.x).all()
-    assert np.isfinite(res.fun)
-
-
 def test_a_fun_that_turns_nan() -> None:
     def log_barrier(x: Any) -> float:
         with np.errstate(invalid="ignore"):

@@ -61,14 +61,6 @@ def test_diagonals_for_blocks_of_unequal_size(form: str) -> None:
     assert res.success
 
 
-def test_a_matrix_is_newtons_step_on_a_quadratic() -> None:
-    res = minimize(fun, np.zeros(5), jac=jac, L=[Matrix(H)])
-    assert res.success
-    assert res.cycles <= 10
-    np.testing.assert_allclose(res.x, LEAST, atol=1e-10)
-    assert res.history["fun"][-1] <= fun(LEAST) + 1e-14
-
-
 def test_matrices_by_blocks_and_by_solving() -> None:
     parts = [H[:2, :2], H[2:, 2:]]
     by_matrix = minimize(
@@ -222,29 +214,9 @@ def test_extrapolation_follows_its_literal_twin() -> None:
     assert taken >= 3
 
 
-def test_extrapolation_never_raises_F_and_saves_cycles() -> None:
-    rng = np.random.default_rng(8)
-    B = rng.standard_normal((60, 30)) @ np.diag(np.linspace(0.05, 1, 30))
-    case = linear("", B, rng.standard_normal(60), squared, residual, 3, L1(0.001))
-    options = {"tol": 1e-9, "max_cycles": 20_000, "every": 1} | case.options()
-    plain = minimize(case.fun, case.x0, accelerate=False, **options)
-    fast = minimize(case.fun, case.x0, **options)
-    assert plain.success
-    assert fast.success
-    assert fast.cycles < 0.5 * plain.cycles
-    assert np.diff(fast.history["fun"]).max() <= 1e-14
-    np.testing.assert_allclose(fast.x, plain.x, atol=1e-5)
-
-
 def test_anderson_needs_enough_steps_and_survives_a_standstill() -> None:
     memory, point = Anderson(), Layout.of(np.zeros(2)).point(np.ones(2))
     assert all(memory.see(point) is None for _ in range(20))
-
-
-def test_differences_stand_in_for_a_gradient() -> None:
-    res = minimize(fun, np.zeros(5), jac="2-point", blocks=[2, 3], tol=1e-5)
-    assert res.success
-    np.testing.assert_allclose(res.x, LEAST, atol=1e-3)
 
 
 def test_smoothness_of_terms_is_that_of_batches_scaled_up() -> None:

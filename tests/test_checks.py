@@ -6,18 +6,14 @@ import math
 import re
 from collections.abc import Callable
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from cyclade import _checks
 from cyclade._checks import (
-    choice,
     finite_number,
-    function,
     generator,
     is_number,
     non_negative,
@@ -64,33 +60,6 @@ def test_whole_numbers_become_ints(value: Any) -> None:
     for bad in [*NOT_NUMBERS, 3.0, math.nan, math.inf]:
         with pytest.raises(ValueError, match=r"^b must be an integer >= 4, got "):
             whole_number("b", bad, 4)
-
-
-@pytest.mark.parametrize(
-    ("check", "bad", "error"),
-    [
-        (partial(_checks.above, bound=1.0), 1, "p must be a finite number > 1, got 1"),
-        (positive, 0, "p must be a finite number > 0, got 0"),
-        (probability, 1.5, r"p must be a number in \(0, 1\], got 1.5"),
-        (partial(choice, names=("best", "last")), "first", "p must be one of best, last, got "),
-        (partial(choice, names=("best", "last")), ["last"], "p must be one of best, last, got "),
-        (
-            partial(function, form="callable (rng, size)"),
-            3,
-            r"p must be callable \(rng, size\), go",
-        ),
-    ],
-)
-def test_what_is_out_of_limits(check: Any, bad: Any, error: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=error):
-        check("p", bad)
-
-
-def test_what_is_within_them() -> None:
-    assert _checks.above("p", 2, 1.0) == 2.0
-    assert non_negative("t", 0) == 0.0
-    assert choice("returns", "last", ("best", "last")) == "last"
-    assert function("fun", len) is len
 
 
 def test_seeds() -> None:

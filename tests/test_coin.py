@@ -7,7 +7,6 @@ import pytest
 
 from cyclade.experiments.data import Coins
 from cyclade.optim import PageBatchSampler
-from cyclade.rows.setup import Queue
 from cyclade.sampling.samplers import ALL, Page, coin, page_defaults
 
 
@@ -43,20 +42,6 @@ def test_page_tosses_and_then_draws_unless_it_takes_everything(n: int, p: float)
         else:
             expected = twin.choice(n, size=20 if refresh else 4, replace=False, shuffle=False)
             np.testing.assert_array_equal(sample, expected)
-
-
-@pytest.mark.parametrize("p", [0.3, 1.0])
-def test_a_stream_tosses_the_coins_of_a_cycle_before_it_begins(p: float) -> None:
-    waiting, rng = Queue(True, 20, 4, p, draws=3), _generator()
-    waiting.add(np.zeros((1000, 1)), np.zeros(1000), np.ones(1000), np.zeros(1000))
-    assert waiting.ready(rng)
-    twin = _generator()
-    expected = [True] * 3 if p == 1.0 else (twin.random(3) < p).tolist()
-    assert waiting.coins == expected
-    assert rng.random() == twin.random()
-    drawn = [waiting.draw(rng) for _ in range(3)]
-    assert [refresh for _, refresh in drawn] == expected
-    assert [sample.size for sample, _ in drawn] == [20 if fallen else 4 for fallen in expected]
 
 
 @pytest.mark.parametrize("p", [0.3, 1.0])

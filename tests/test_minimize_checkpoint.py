@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 
 from cyclade import L1, minimize
-from cyclade.files.objects import packed, unpacked
 from small import squares
 
 fun, jac = squares(60, 6)
@@ -146,18 +144,3 @@ def test_what_does_not_fit_is_refused(change: Any, message: str, tmp_path: Path)
         run(checkpoint=tmp_path / "run", **change)
     with pytest.raises(TypeError, match="checkpoint must be None or a path"):
         run(checkpoint=3)
-
-
-class Bomb:
-    def __reduce__(self) -> Any:
-        return print, ("this must not run",)
-
-
-def test_reading_runs_no_code(capsys: pytest.CaptureFixture[str]) -> None:
-    state = run(max_cycles=3).state
-    content = packed(state, state.state.x.layout)
-    assert unpacked(content, state.state.x.layout).state.k == 3
-    content["description"] = np.frombuffer(pickle.dumps(Bomb()), np.uint8)
-    with pytest.raises(pickle.UnpicklingError, match="which is no state"):
-        unpacked(content, state.state.x.layout)
-    assert capsys.readouterr().out == ""

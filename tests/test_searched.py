@@ -10,10 +10,8 @@ import pytest
 
 from cyclade import L1, Minibatch, Page, minimize
 from cyclade.regularisers import per_block
-from cyclade.sampling import ALL
 from cyclade.steps import Searched
-from cyclade.steps.scaling import PROBES, ROUNDS
-from cyclade.steps.searched import SLACK, eta_of, rate_and_large, small_batch
+from cyclade.steps.searched import SLACK, rate_and_large
 from suite import labels, linear, logistic, logistic_slope, poisson
 
 SAMPLING = ["VRO-CCD", "VR-CCD", "PAGE", "SCCD", "SGD"]
@@ -62,21 +60,6 @@ def test_a_step_is_taken_where_the_sample_curves_no_more() -> None:
     assert min(beta for _, beta in seen) < 0.8 * max(beta for _, beta in seen)  # it came down
 
 
-def test_noise_lowers_eta_and_full_samples_do_not() -> None:
-    assert (small_batch(10_000), small_batch(4)) == (300, 4)
-    assert eta_of(1000, 1000, 1000, 1.0) == pytest.approx(1.0)
-    assert eta_of(10**4, 10**4, 100, 0.01) < eta_of(10**4, 10**4, 300, 0.03) < 1.0
-
-
-@pytest.mark.parametrize(
-    ("n", "scaled", "size"),
-    [(50, 1, 50), (1000, 1, 64), (10_000, 1, 250), (10_000, 2, 125), (10**6, 1, 1024)],
-)
-def test_the_sample_at_the_start_costs_about_a_pass(n: int, scaled: int, size: int) -> None:
-    sample = Searched(2, scaled=range(scaled)).first_sample(n, np.random.default_rng(0))
-    assert (n if sample is ALL else len(sample)) == size
-
-
 @pytest.mark.parametrize(("bend", "learnt"), [(1e-14, True), (1e-17, False)])
 def test_a_bend_that_is_rounding_beside_its_terms_teaches_nothing(
     bend: float, learnt: bool
@@ -89,29 +72,9 @@ def test_a_bend_that_is_rounding_beside_its_terms_teaches_nothing(
     assert (steps.beta[0] < 1.0) == learnt
 
 
-def test_where_all_samples_are_of_one_size_only_eta_falls() -> None:
-    """There is no larger sample to search on: nothing of the sweep is asked."""
-    steps = Searched(2, 0.8)
-    steps.slow(SimpleNamespace(), None, None)
-    steps.begin(1)
-    assert (steps.rate, steps.beta) == (0.4, [1.0, 1.0])
-
-
 def test_eta_falls_with_the_passes_and_large_samples_are_not_searched() -> None:
     eta, large = rate_and_large(Minibatch(100, 10))
     assert callable(eta)
     assert ([eta(0), eta(30)], large) == ([1.0, 0.5], np.inf)
     assert rate_and_large(Page(100, 50, 5))[1] == 50
     assert rate_and_large(Page(100, 50, 50), 0.3) == (0.3, np.inf)
-
-
-def test_every_product_with_a_hessian_is_watched() -> None:
-    at_x0 = SimpleNamespace(
-        get=lambda j: np.ones(2), grad=lambda j: np.ones(2), hvp=lambda j, v: 3.0 * v,
-        bend=lambda j, u: (3.0 * float(np.sum((u - 1.0) ** 2)), 1.0),
-    )  # fmt: skip
-    watched: list[float] = []
-    steps = Searched(2, scaled=[0])
-    steps.prepare(at_x0, watched.append)
-    assert len(watched) == ROUNDS * PROBES + 2  # D_0, and a first guess for each block
-    assert steps.beta[1] == pytest.approx(3.0)

@@ -200,20 +200,3 @@ def test_components_without_a_partner_stay_unless_the_penalty_wants_them_at_zero
     ours.cycle()
     np.testing.assert_array_equal(ours.A[1], kept if l1 == 0.0 else 0.0)
     assert ours.measure()[0] < 1e-9 * ours.measure()[1]
-
-
-def test_the_distance_is_that_of_differences():
-    """The gradient by differences of F, so that one formula is no echo of the other."""
-    X, W, H = draw(5, 4, 2)
-    S = weighted(X)
-
-    def F(W, H):
-        return 0.5 * np.sum(S * (X - W @ H) ** 2)
-
-    g = np.zeros_like(W)
-    for place in np.ndindex(*W.shape):
-        E = np.zeros_like(W)
-        E[place] = 1e-6
-        g[place] = (F(W + E, H) - F(W - E, H)) / 2e-6
-    ours = entries(X, S, W, H, Separable(positive=True), None)
-    assert ours.measure()[0] == pytest.approx(np.sqrt(distance(g, W, 0.0, True)), rel=1e-6)

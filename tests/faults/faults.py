@@ -27,8 +27,8 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -64,29 +64,18 @@ Attempt = Callable[[list[str]], tuple[int, str]]
 # ----------------------------------------------------------------------------------- commands
 
 
-@dataclass(frozen=True)
-class Command:
-    """A command as it is given, for a folder."""
-
-    name: str
-    arguments: tuple[str, ...]
-
-    def line(self, folder: Path) -> list[str]:
-        return [*self.arguments, "--device", "cpu", "--quiet", "--out", str(folder)]
+SET = "--set batch=700 --set seed={seed}"
+COMMANDS = {
+    "run": f"run {SET} --epochs 3 --lr 0.02",
+    "tune": f"tune {SET} --epochs 1 --methods SGD --lrs 0.2 0.4 --jobs 1",
+    "reproduce": "reproduce fig1 --seed-list {seed} --jobs 1",
+}
 
 
-def command(name: str, seed: int) -> Command:
-    """The tiny version of a command; another seed makes another folder."""
-    common = ["--set", "batch=700", "--set", f"seed={seed}"]
-    if name == "run":
-        return Command(name, ("run", *common, "--epochs", "3", "--lr", "0.02"))
-    if name == "tune":
-        search = ("--methods", "SGD", "--lrs", "0.2", "0.4", "--jobs", "1")
-        return Command(name, ("tune", *common, "--epochs", "1", *search))
-    return Command(name, ("reproduce", "fig1", "--seed-list", str(seed), "--jobs", "1"))
-
-
-NAMES = ("run", "tune", "reproduce")
+def command(name: str, seed: int, folder: Path) -> list[str]:
+    """The tiny version of a command, for a folder; another seed makes another one."""
+    words = COMMANDS[name].format(seed=seed).split()
+    return [*words, "--device", "cpu", "--quiet", "--out", str(folder)]
 
 
 def small_plan(settings: plans.Settings) -> Plan:
@@ -99,8 +88,8 @@ def prepare() -> None:
     sys.modules["matplotlib"] = None  # type: ignore[assignment]
     plans.PAPER["fig1"] = small_plan
     with tempfile.TemporaryDirectory() as scratch:
-        for name in NAMES:
-            in_this_process(command(name, 0).line(Path(scratch) / name))
+        for name in COMMANDS:
+            in_this_process(command(name, 0, Path(scratch) / name))
 
 
 def in_this_process(arguments: list[str]) -> tuple[int, str]:
@@ -147,19 +136,14 @@ def result(folder: Path) -> dict[str, Any]:
             [replace(row, seconds=0.0) for row in place.history()],
         ]
         if (place.path / "checkpoint.pt").exists():  # it may be deleted once the run is done
-            found[f"{name}/weights"] = weights(place)
+            state: Any = place.load(torch.device("cpu"))
+            found[f"{name}/weights"] = [v.numpy().tobytes() for v in state["model"].values()]
     for file in sorted(folder.rglob("*.json")):
         if file.name in ("plan.json", "tuned.json"):
             content = read_json(file)
             content.pop("command", None)
             found[str(file.relative_to(folder))] = content
     return found
-
-
-def weights(place: RunFolder) -> list[bytes]:
-    state = place.load(torch.device("cpu"))
-    assert state is not None
-    return [value.numpy().tobytes() for value in state["model"].values()]
 
 
 def judged(code: int, errors: str, folder: Path, wanted: dict[str, Any]) -> tuple[str, str]:
@@ -189,6 +173,15 @@ Damage = Callable[[Path, Path, random.Random], bool]
 """Damage a file, with the folder of another run at hand; False if that makes no sense for it."""
 
 
+def resealed(file: Path, change: Callable[[Any], Any], version: int = 2) -> None:
+    """A checkpoint whose digest fits, with another content or of another version."""
+    state, buffer = torch.load(file, weights_only=True), io.BytesIO()
+    label = Label(version, RunFolder(file.parent).config().identity, state["epoch"])
+    change(state)
+    torch.save(state, buffer)
+    file.write_bytes(sealed(buffer.getvalue(), label))
+
+
 def flip(file: Path, other: Path, rng: random.Random) -> bool:
     content = bytearray(file.read_bytes())
     if not content:
@@ -213,10 +206,7 @@ def swap(file: Path, other: Path, rng: random.Random) -> bool:
 
 def other_version(file: Path, other: Path, rng: random.Random) -> bool:
     if file.suffix == ".pt":
-        state = torch.load(file, weights_only=True)
-        run = RunFolder(file.parent).config().identity
-        label = Label(7, run, state["epoch"])
-        file.write_bytes(rng.choice([saved(state), sealed(saved(state), label)]))
+        resealed(file, lambda state: None, version=7)
     elif file.suffix == ".toml":
         file.write_text(file.read_text() + 'flavour = "sweet"\n')
     elif file.suffix == ".json" or file.name == "done":
@@ -239,10 +229,7 @@ def text(file: Path, other: Path, rng: random.Random) -> bool:
 
 def missing_key(file: Path, other: Path, rng: random.Random) -> bool:
     if file.suffix == ".pt":
-        state = torch.load(file, weights_only=True)
-        label = Label(2, RunFolder(file.parent).config().identity, state["epoch"])
-        del state[rng.choice(list(state))]
-        file.write_bytes(sealed(saved(state), label))
+        resealed(file, lambda state: state.pop(rng.choice(list(state))))
     elif file.suffix == ".json" or file.name == "done":
         content = json.loads(file.read_text())
         content.pop(DIGEST, None)
@@ -261,10 +248,12 @@ def missing_key(file: Path, other: Path, rng: random.Random) -> bool:
 
 def newer_column(file: Path, other: Path, rng: random.Random) -> bool:
     if file.suffix == ".pt":
-        state = torch.load(file, weights_only=True)
-        label = Label(2, RunFolder(file.parent).config().identity, state["epoch"])
-        state["history"] = [{**row, "energy": 1.0} for row in state["history"]]
-        file.write_bytes(sealed(saved(state), label))
+
+        def change(state: Any) -> None:
+            for row in state["history"]:
+                row["energy"] = 1.0
+
+        resealed(file, change)
     elif file.suffix == ".csv":
         head, *rows = file.read_text().splitlines()
         file.write_text("\n".join([f"{head},energy", *(f"{row},1.0" for row in rows)]) + "\n")
@@ -283,12 +272,6 @@ DAMAGES: dict[str, Damage] = {
     "missing key": missing_key,
     "newer column": newer_column,
 }
-
-
-def saved(state: Any) -> bytes:
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    return buffer.getvalue()
 
 
 def damaged(folder: Path, other: Path, rng: random.Random, kind: str) -> str:
@@ -311,15 +294,15 @@ def damaged(folder: Path, other: Path, rng: random.Random, kind: str) -> str:
 class Stage:
     """Folders that were made without any fault, finished and half-finished, to be copied."""
 
-    def __init__(self, root: Path, attempt: Attempt, names: Sequence[str] = NAMES) -> None:
-        self.root, self.attempt = root, attempt
-        for name in names:
+    def __init__(self, root: Path, attempt: Attempt, names: Iterable[str] = COMMANDS) -> None:
+        self.root, self.attempt, self.names = root, attempt, list(names)
+        for name in self.names:
             for seed in (0, 1):
-                code, errors = attempt(command(name, seed).line(self.whole(name, seed)))
+                code, errors = attempt(command(name, seed, self.whole(name, seed)))
                 if code or errors:
                     raise RuntimeError(f"{name} fails without any fault: {errors}")
             self._halve(name)
-        self.wanted = {name: result(self.whole(name, 0)) for name in names}
+        self.wanted = {name: result(self.whole(name, 0)) for name in self.names}
 
     def whole(self, name: str, seed: int) -> Path:
         return self.root / f"{name}-{seed}"
@@ -341,16 +324,16 @@ class Stage:
             for file in half.rglob(name):
                 file.unlink()
 
-    def damage(self, number: int, seed: int, names: Sequence[str] = NAMES) -> tuple[str, str, str]:
+    def damage(self, number: int, seed: int) -> tuple[str, str, str]:
         """One damage: its kind, its outcome, and what is wrong with that."""
         rng = random.Random(f"{seed}-{number}")
-        name = names[number % len(names)]
+        name = self.names[number % len(self.names)]
         kind = rng.choice(list(DAMAGES))
         source = rng.choice([self.whole(name, 0), self.half(name)])
         with tempfile.TemporaryDirectory(dir=self.root) as scratch:
             folder = Path(shutil.copytree(source, Path(scratch) / "folder"))
             what = damaged(folder, self.whole(name, 1), rng, kind)
-            code, errors = self.attempt(command(name, 0).line(folder))
+            code, errors = self.attempt(command(name, 0, folder))
             outcome, why = judged(code, errors, folder, self.wanted[name])
         return f"{name}, {kind}", outcome, f"damage {number}: {name}, {what}: {why}" if why else ""
 
@@ -362,7 +345,7 @@ class Stage:
         hits = 0
         with tempfile.TemporaryDirectory(dir=self.root) as scratch:
             folder = Path(scratch) / "folder"
-            line = command(name, 0).line(folder)
+            line = command(name, 0, folder)
             while hits < 8:
                 code, errors = in_a_fork(line, rng.random() * seconds, by)
                 if code == MISSED:
@@ -391,31 +374,28 @@ STRIKES = {"SIGKILL": signal.SIGKILL, "Ctrl-C": signal.SIGINT}
 
 def main() -> int:
     parser = command_line(__doc__, damages=200, kills=200, interrupts=50)
-    parser.add_argument("--commands", nargs="+", default=NAMES, choices=NAMES)
-    parser.add_argument("--only", type=int, help="the damage of this number alone")
     chosen = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
     prepare()
     failures: list[str] = []
     with tempfile.TemporaryDirectory() as scratch:
-        stage = Stage(Path(scratch), in_a_fork, chosen.commands)
-        table: dict[str, Counter[str]] = {}
-        numbers = range(chosen.damages) if chosen.only is None else [chosen.only]
-        for number in numbers:
-            key, outcome, why = stage.damage(number, chosen.seed, chosen.commands)
-            table.setdefault(key, Counter())[outcome] += 1
+        stage = Stage(Path(scratch), in_a_fork)
+        counts = partial(record, chosen.csv, chosen.seed)
+        total: Counter[str] = Counter()
+        for number in range(chosen.damages):
+            key, outcome, why = stage.damage(number, chosen.seed)
+            total[outcome] += 1
             failures += [why] if why else []
             print(f"damage {number}: {key}: {outcome}", file=sys.stderr, flush=True)
-        for key in sorted(table):
-            print(f"{key:32s} {', '.join(f'{v} {k}' for k, v in sorted(table[key].items()))}")
-        total = sum(table.values(), Counter[str]())
-        good = total[RECOVERED] + total[REFUSED]
-        counts = partial(record, chosen.csv if chosen.only is None else None, chosen.seed)
-        counts([(*DAMAGED, total.total(), good)])
-        said = []
-        for name in chosen.commands if chosen.only is None else ():
+        counts([(*DAMAGED, total.total(), total[RECOVERED] + total[REFUSED])])
+        said = [
+            f"{total.total()} damages: {total[RECOVERED]} recovered bit for bit, "
+            f"{total[REFUSED]} refused in one line, {total[SILENT]} accepted silently, "
+            f"{total[TRACEBACK]} tracebacks"
+        ]
+        for name in COMMANDS:
             began = time.perf_counter()
-            in_a_fork(command(name, 0).line(Path(scratch) / f"timed-{name}"))
+            in_a_fork(command(name, 0, Path(scratch) / f"timed-{name}"))
             seconds = time.perf_counter() - began
             for fault, times in (("SIGKILL", chosen.kills), ("Ctrl-C", chosen.interrupts)):
                 hits, commands, good = 0, Counter[str](), 0
@@ -432,15 +412,7 @@ def main() -> int:
                     f"{hits} {fault} of {commands.total()} {name}: {commands[RECOVERED]} ended as "
                     f"if nothing had happened, {commands.total() - commands[RECOVERED]} did not"
                 )
-    for line in failures:
-        print(line)
-    print(
-        f"{sum(total.values())} damages: {total[RECOVERED]} recovered bit for bit, "
-        f"{total[REFUSED]} refused in one line, {total[SILENT]} accepted silently, "
-        f"{total[TRACEBACK]} tracebacks"
-    )
-    for line in said:
-        print(line)
+    print(*failures, *said, sep="\n")
     return 1 if failures else 0
 
 

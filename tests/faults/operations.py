@@ -203,7 +203,7 @@ def reproduced(place: Path, log: Log) -> Any:
     """`cyclade reproduce` of a tiny plan."""
     import faults
 
-    code, said = faults.in_this_process(faults.command("reproduce", 0).line(place))
+    code, said = faults.in_this_process(faults.command("reproduce", 0, place))
     if code:
         raise UserError(said) if code == 2 else RuntimeError(said)
     return partial(of_folder, place)

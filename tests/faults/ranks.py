@@ -26,15 +26,15 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 import torch.distributed as dist
-from torch import nn
 from trials import command_line, record, spoilt
 
 from cyclade.optim import VROCCD, Checkpoints, CheckpointWarning, NotFiniteError, RankLostError
@@ -95,63 +95,43 @@ def forked(body: Body, ranks: int, place: Path, timeout: float = 60.0) -> list[t
     return answers
 
 
-class _Strike:
+def _strike(number: int, at: int) -> Any:
     """Sends this process a signal in the middle of a cycle: at the given call of a gradient."""
+    plain, calls = StagedSweep.grad, count(1)
 
-    def __init__(self, number: int, at: int) -> None:
-        self._left, self._number, self._plain = at, number, StagedSweep.grad
+    def grad(sweep: StagedSweep, j: int) -> Any:
+        if next(calls) == at:
+            os.kill(os.getpid(), number)
+        return plain(sweep, j)
 
-    def __enter__(self) -> None:
-        def grad(sweep: StagedSweep, j: int) -> torch.Tensor:
-            self._left -= 1
-            if self._left == 0:
-                os.kill(os.getpid(), self._number)
-            return self._plain(sweep, j)
-
-        StagedSweep.grad = grad  # type: ignore[method-assign]
-
-    def __exit__(self, *error: object) -> None:
-        StagedSweep.grad = self._plain  # type: ignore[method-assign]
+    return mock.patch.object(StagedSweep, "grad", grad)
 
 
-@contextmanager
-def _spoilt(where: str, at: int) -> Iterator[None]:
+def _spoilt(where: str, at: int) -> Any:
     """NaN in the batch, in a gradient or in the parameters of this process, at that call."""
-    step, grad, left = VROCCD.step, StagedSweep.grad, [at]
+    step, grad, calls = VROCCD.step, StagedSweep.grad, count(1)
 
     def spoilt_step(opt: VROCCD, x: torch.Tensor, y: torch.Tensor) -> Any:
-        left[0] -= 1
-        if left[0] == 0 and where == "batch":
-            x[0, 0] = math.nan
-        elif left[0] == 0:
+        if next(calls) == at:
             with torch.no_grad():
-                next(iter(opt.net.parameters.values()))[0] = math.nan
+                spoilt = x if where == "batch" else next(iter(opt.net.parameters.values()))
+                spoilt[0] = math.nan
         return step(opt, x, y)
 
     def spoilt_grad(sweep: StagedSweep, j: int) -> Any:
-        left[0] -= 1
         gj = grad(sweep, j)
-        if left[0] == 0:
+        if next(calls) == at:
             (gj[0] if isinstance(gj, Pieces) else gj).view(-1)[0] = math.nan
         return gj
 
     if where == "gradient":
-        StagedSweep.grad = spoilt_grad  # type: ignore[method-assign]
-    else:
-        VROCCD.step = spoilt_step  # type: ignore[method-assign,assignment]
-    try:
-        yield
-    finally:
-        VROCCD.step, StagedSweep.grad = step, grad  # type: ignore[method-assign]
+        return mock.patch.object(StagedSweep, "grad", spoilt_grad)
+    return mock.patch.object(VROCCD, "step", spoilt_step)
 
 
 def trained(rank: int, place: Path) -> str:
     """The example, from its last checkpoint on; a digest of where it ends."""
     model, _ = example.train(place, EPOCHS, batches=5)
-    return digest(model)
-
-
-def digest(model: nn.Module) -> str:
     return "".join(p.detach().numpy().tobytes().hex() for p in model.parameters())[:4000]
 
 
@@ -161,7 +141,7 @@ def struck(victim: int, number: int, at: int) -> Body:
     def body(rank: int, place: Path) -> Any:
         begun = time.perf_counter()
         try:
-            with _Strike(number, at if rank == victim else -1):
+            with _strike(number, at if rank == victim else -1):
                 return trained(rank, place)
         except RankLostError as error:
             return [str(error), time.perf_counter() - begun]
@@ -171,17 +151,13 @@ def struck(victim: int, number: int, at: int) -> Body:
 
 def gradients_in_all(scratch: Path, ranks: int) -> int:
     """How many gradients a rank takes in a whole run."""
-    calls = []
-    plain = StagedSweep.grad
 
     def counting(rank: int, place: Path) -> int:
-        def grad(sweep: StagedSweep, j: int) -> torch.Tensor:
-            calls.append(j)
-            return plain(sweep, j)
-
-        StagedSweep.grad = grad  # type: ignore[method-assign]
-        trained(rank, place)
-        return len(calls)
+        with mock.patch.object(
+            StagedSweep, "grad", autospec=True, side_effect=StagedSweep.grad
+        ) as grad:
+            trained(rank, place)
+            return int(grad.call_count)
 
     return min(answer for _, answer in forked(counting, ranks, scratch / f"counted-{ranks}"))
 
@@ -298,34 +274,19 @@ def as_rank(victim: int, at: int, place: Path) -> None:
     mine = rank == victim and not mark.exists()
     if mine:
         mark.touch()
-    with _Strike(signal.SIGKILL, at if mine else -1):
+    with _strike(signal.SIGKILL, at if mine else -1):
         end = trained(rank, place / "run")
     (place / f"end-{rank}").write_text(end)
 
 
 KINDS = {
-    "kill": (
-        "SIGKILL of a rank inside a cycle", "training on two and three ranks",
-        "ranks killed inside a cycle: the others named it, resumed bit for bit",
-    ),
-    "hang": (
-        "a rank that hangs", "training on two ranks",
-        "ranks that hang: the others named it within the timeout, resumed bit for bit",
-    ),
-    "nan": (
-        "NaN in a batch, a gradient, the parameters", "training on one to three ranks",
-        "NaN in a batch, a gradient, parameters: refused by all ranks, resumed bit for bit",
-    ),
-    "damage": (
-        "a damaged file", "checkpoints of training",
-        "damaged checkpoints: skipped for the one before",
-    ),
-    "torchrun": (
-        "SIGKILL of a rank inside a cycle", "torchrun --max-restarts",
-        "ranks killed under torchrun --max-restarts: ended bit for bit",
-    ),
-}  # fmt: skip
-"""Of every fault its title, what it befalls, and what is said of it at the end."""
+    "kill": ("SIGKILL of a rank inside a cycle", "training on two and three ranks"),
+    "hang": ("a rank that hangs", "training on two ranks"),
+    "nan": ("NaN in a batch, a gradient, the parameters", "training on one to three ranks"),
+    "damage": ("a damaged file", "checkpoints of training"),
+    "torchrun": ("SIGKILL of a rank inside a cycle", "torchrun --max-restarts"),
+}
+"""Of every fault its title, and what it befalls."""
 
 
 def main() -> int:
@@ -335,11 +296,11 @@ def main() -> int:
     parser = command_line(__doc__, kills=20, hangs=2, nans=20, damages=200, torchruns=2)
     chosen = parser.parse_args()
     failures: list[str] = []
-    outcome: dict[str, Counter[bool]] = {}
+    said: list[str] = []
     with tempfile.TemporaryDirectory() as scratch:
         trials = Trials(Path(scratch), chosen.seed)
         for kind in KINDS:
-            counts = outcome[kind] = Counter()
+            counts: Counter[bool] = Counter()
             for k in range(getattr(chosen, f"{kind}s")):
                 begun = time.perf_counter()
                 why = getattr(trials, kind)(k)
@@ -349,12 +310,11 @@ def main() -> int:
                     took = time.perf_counter() - begun
                     text = f"{kind} {k}: {why or 'as it should be'} ({took:.1f} s)"
                     print(text, file=sys.stderr, flush=True)
-            tried = [(*KINDS[kind][:2], counts.total(), counts[True])] if counts else []
+            tried = [(*KINDS[kind], counts.total(), counts[True])] if counts else []
             record(chosen.csv, chosen.seed, tried)
-    for line in failures:
-        print(line)
-    for kind, counts in outcome.items():
-        print(f"{sum(counts.values())} {KINDS[kind][2]}: {counts[True]}, else: {counts[False]}")
+            title = ", ".join(KINDS[kind])
+            said.append(f"{counts.total()} {title}: {counts[True]} as it should be")
+    print(*failures, *said, sep="\n")
     return 1 if failures else 0
 
 

@@ -18,7 +18,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
 
 @pytest.mark.parametrize("number", range(16))
 def test_a_damage(number: int, stage: Stage) -> None:
-    what, outcome, why = stage.damage(number, seed=1, names=["run"])
+    what, outcome, why = stage.damage(number, seed=1)
     assert outcome in (RECOVERED, REFUSED), why
     assert what.removeprefix("run, ") in DAMAGES
 
@@ -31,7 +31,7 @@ def test_faults_of_ranks() -> None:
         text=True, timeout=200, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
-    assert "6 damaged checkpoints: skipped for the one before: 6, else: 0" in done.stdout
+    assert "6 a damaged file, checkpoints of training: 6 as it should be" in done.stdout
 
 
 def test_the_script_sees_what_is_wrong(stage: Stage, tmp_path: Path) -> None:

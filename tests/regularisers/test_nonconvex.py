@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from regulariser_cases import LAM, NONCONVEX, diagonal, quick, seeds
 
-from cyclade import minimize
 from cyclade.regularisers import L0, L1, MCP, SCAD, LHalf, PerBlock
 from cyclade.regularisers.joined import Joined
 
@@ -98,21 +97,3 @@ def test_every_zero_is_stationary_for_l0_and_l_half():
     assert L0(1.0).distance(u, v) == 0.0
     assert LHalf(1.0).distance(u, v) == 0.25
     assert MCP(1.0, 2.0).distance(u, v) == pytest.approx(1e6 - 1.0)
-
-
-@by_name
-def test_minimize_finds_the_support(case):
-    rng = np.random.default_rng(0)
-    A = rng.standard_normal((40, 12))
-    y = A[:, :3] @ np.array([3.0, -2.0, 1.5])
-    result = minimize(
-        lambda x: 0.5 * float(np.sum((A @ x - y) ** 2)),
-        np.ones(12),  # for l0 and l1/2, zero is stationary
-        jac=lambda x: A.T @ (A @ x - y),
-        blocks="coordinates",
-        reg=case.reg,
-        L=np.sum(A**2, axis=0).tolist(),
-        tol=1e-8,
-    )
-    assert result.success
-    assert np.flatnonzero(np.abs(result.x) > 0.1).tolist() == [0, 1, 2]

@@ -66,18 +66,3 @@ def test_a_dict_needs_names_and_the_class_regularisers():
         per_block({"a": L1(1.0)}, 1)
     with pytest.raises(TypeError, match=r"regs\[1\] must be a Regulariser, got NoneType"):
         PerBlock([Zero(), None])
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda r: r.value(2, np.ones(2)), "j must be an integer between 0 and 1, got 2"),
-        (lambda r: r.prox("a", np.ones(2), 1.0), "j must be an integer between 0 and 1, got 'a'"),
-        (lambda r: PerBlock(3), "regs must be a sequence of Regularisers, one per block, got 3"),
-        (lambda r: per_block(None, 2, names=["a"]), "names must be None or a sequence with one"),
-        (lambda r: per_block(None, 2, shapes=3), "shapes must be None or a sequence with one"),
-    ],
-)
-def test_bad_block_numbers_and_lengths(call, message):
-    with pytest.raises(ValueError, match=message):
-        call(PerBlock([L1(0.5), NonNegative()]))

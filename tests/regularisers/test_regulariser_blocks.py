@@ -61,24 +61,11 @@ def test_nan_gives_nan_and_no_error(case, to):
 @by_name
 def test_what_is_no_block(case):
     good = np.ones(case.shape)
-    for bad, error in [
-        (None, ValueError),
-        ("a", ValueError),
-        ([[1.0], [1.0, 2.0]], ValueError),
-        (np.zeros((0, *case.shape[1:])), ValueError),
-        (good + 0j, ValueError),
-        (good > 0, ValueError),
-        (torch.ones(case.shape, dtype=torch.int64), TypeError),
-        (torch.ones(case.shape, device="meta"), TypeError),
-    ]:
-        for call in (
-            lambda: case.reg.value(bad),  # noqa: B023
-            lambda: case.reg.prox(bad, 1.0),  # noqa: B023
-            lambda: case.reg.distance(bad, good),  # noqa: B023
-        ):
-            with pytest.raises(error, match=r"^u must be a"):
-                call()
-        with pytest.raises(error, match=r"^v must be a"):
+    for bad in (np.zeros((0, *case.shape[1:])), good + 0j, good > 0):
+        for call in (case.reg.value, lambda u: case.reg.prox(u, 1.0)):
+            with pytest.raises(ValueError, match=r"^u must be a"):
+                call(bad)
+        with pytest.raises(ValueError, match=r"^v must be a"):
             case.reg.distance(good, bad)
     with pytest.raises(TypeError, match=r"v must be of the array library .* of the block u, numpy"):
         case.reg.distance(good, torch.as_tensor(good))
@@ -96,16 +83,3 @@ def test_numbers_beyond_single_precision(to):
     np.testing.assert_array_equal(np.asarray(Box(-1e300, 1e300).prox(u, 1.0)), np.asarray(u))
     assert MCP(1.0, 1e300).value(u) == pytest.approx(3.0)
     assert L1(1e300).distance(0 * u, u) == 0.0
-
-
-@by_name
-def test_what_is_no_step(case):
-    u = np.ones(case.shape)
-    for bad in (True, "1", 1j, np.array("a"), 10**400):
-        with pytest.raises(ValueError, match="the prox step t must be"):
-            case.reg.prox(u, bad)
-        with pytest.raises(ValueError, match="the weight w must be"):
-            case.reg.distance(u, u, bad)
-    for dtype in (complex, bool, object, "U1"):
-        with pytest.raises(ValueError, match="the prox step t must hold real numbers, got dtype"):
-            case.reg.prox(u, np.ones(case.shape).astype(dtype))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from regulariser_cases import CASES, NAMES, anywhere, diagonal, optimality_gap
+from regulariser_cases import diagonal, optimality_gap
 
 from cyclade.regularisers import (
     L1,
@@ -19,18 +19,6 @@ from cyclade.regularisers import matrix as matrix_module
 from regulariser_checks import check_joined_distances, check_rank_of_the_nuclear_norm
 
 SETS = [Simplex(2.0), L1Ball(1.5), L2Ball(1.5), NonNegative(), Box(-1.0, 0.5)]
-
-
-@pytest.mark.parametrize("t", [1e-12, 1e-6, 1e6, 1e12])
-@pytest.mark.parametrize("case", CASES, ids=NAMES)
-def test_tiny_and_huge_steps(case, t):
-    rng = np.random.default_rng(0)
-    u = anywhere(case, rng)
-    for step in (t, t * diagonal(rng, case.shape)):
-        z = case.reg.prox(u, step)
-        assert np.isfinite(z).all()
-        assert case.reg.value(z) < np.inf
-        assert optimality_gap(case.reg, z, u, step) < 1e-10
 
 
 @pytest.mark.parametrize("reg", SETS, ids=repr)

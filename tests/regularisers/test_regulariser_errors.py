@@ -110,7 +110,7 @@ def test_steps_and_weights(case):
         with pytest.raises(ValueError, match="every entry of the prox step t must be positive"):
             case.reg.prox(u, t)
     message = r"the prox step t must be a positive number or an array of the block's shape"
-    for bad in (np.ones(17), [1.0], None):
+    for bad in (np.ones(17), [1.0], None, True, "1", 1j):
         with pytest.raises(ValueError, match=message):
             case.reg.prox(u, bad)
     with pytest.raises(TypeError, match="namespace"):

@@ -25,15 +25,6 @@ def targets(loss: str, z: np.ndarray) -> np.ndarray:
     return np.where(z > 0, 1.0, -1.0) if kind == "signs" else np.exp(z) if kind == "real" else z
 
 
-@pytest.mark.parametrize("loss", SCALAR)
-def test_compiled_slopes_are_those_of_the_loss(loss: str) -> None:
-    rng = np.random.default_rng(0)
-    known, z, w = losses.get(loss), 3.0 * rng.standard_normal(200), rng.random(200)
-    y, out, room = targets(loss, rng.standard_normal(200)), np.empty(200), np.empty((2, 200))
-    kernels.slopes(kernels.KINDS[type(known)](known), y, z, w, out, *room)
-    np.testing.assert_allclose(out, w * known.gradient(y, z), rtol=1e-13, atol=1e-14)
-
-
 def test_rows_are_drawn_without_replacement_and_uniformly() -> None:
     rng, places, counts = np.random.default_rng(0), np.arange(12), np.zeros(12)
     for _ in range(6000):

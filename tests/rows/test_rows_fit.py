@@ -15,9 +15,8 @@ from cyclade.linear.losses import Squared
 from cyclade.linear.penalties import L1, MCP, GroupL2, Rows
 from cyclade.rows.fit import solve_rows
 from cyclade.rows.oracle import Features, LinearOracle
-from cyclade.rows.setup import EarlyRefresh
 from cyclade.rows.steps import diagonal
-from cyclade.sampling.samplers import ALL, Page
+from cyclade.sampling.samplers import ALL
 
 
 def data(n: int = 600, p: int = 15, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -88,17 +87,6 @@ def test_weights_offsets_groups_outputs_and_nonconvexity() -> None:
     assert many.certificate.reached
     assert many.coef.shape == (11, 3)
     assert many.intercept.shape == (3,)
-
-
-@pytest.mark.parametrize("draws", [1, 3])
-def test_early_cycles_refresh_for_sure(draws: int) -> None:
-    sampler, rng = EarlyRefresh(Page(600, 200, 20, 1e-9), draws), np.random.default_rng(0)
-    coins = [sampler.draw(rng) for _ in range(70 * draws)]
-    refreshed = {i // draws + 1 for i, (sample, coin) in enumerate(coins) if coin}
-    assert refreshed == {8, 64}
-    assert {sampler.size(sample) for sample, coin in coins if coin} == {200.0}
-    later = EarlyRefresh(Page(600, 200, 20, 1e-9), draws, done=8)
-    assert not any(later.draw(rng)[1] for _ in range(55 * draws))
 
 
 def test_integers_do_not_overflow() -> None:

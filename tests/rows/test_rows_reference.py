@@ -67,12 +67,6 @@ def test_it_ends_where_F_is_stationary(loss: str, penalty: object) -> None:
     assert seen[-1].distance < 1e-3 * seen[0].distance
 
 
-def test_no_bound_no_exact_steps() -> None:
-    case = Case("poisson")
-    with pytest.raises(ValueError, match="no finite bound"):
-        run(case.X, case.y, case.loss, L1(0.1), K=1)
-
-
 class Cubed(ScalarPenalty):
     """A user's penalty: λ|x|³/3."""
 

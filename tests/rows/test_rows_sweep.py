@@ -81,24 +81,6 @@ def test_value_gradient_and_bend_of_a_sweep(T: int | None) -> None:
                 np.testing.assert_array_equal(at.get(j), x[index])
 
 
-def test_a_block_that_stays_costs_nothing() -> None:
-    """The loss is asked once a move, and not at all when nothing moves."""
-    asked: list[int] = []
-
-    class Watched:
-        def gradient(self, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-            asked.append(len(y))
-            return z - y
-
-    features = Features(10, "coordinates")
-    X = sp.csr_matrix(np.eye(50)[:, :10])
-    at = LinearOracle(X, np.ones(50), Watched(), features).sweep(features.point(), ALL)
-    at.set(3, np.array([1.0]))
-    at.grad(3)
-    at.set(4, np.array([0.0]))
-    assert asked == [50, 50]
-
-
 @pytest.mark.parametrize("stored", ["C", "csr"])
 def test_float32_stays_float32(stored: str) -> None:
     case = Case()
@@ -109,13 +91,3 @@ def test_float32_stays_float32(stored: str) -> None:
     at.set(0, at.grad(0))
     assert at.grad(1).dtype == np.float32
     assert at.get(0).dtype == np.float32
-
-
-def test_the_point_goes_in_and_comes_out() -> None:
-    features = Features(3, [[2, 0], [1]], fit_intercept=True, outputs=2)
-    coef, intercept = np.arange(6.0).reshape(3, 2), np.array([7.0, 8.0])
-    x = features.point(coef, intercept)
-    np.testing.assert_array_equal(x.get(0), [4.0, 5.0, 0.0, 1.0])
-    out, c = features.read(x)
-    np.testing.assert_array_equal(out, coef)
-    np.testing.assert_array_equal(c, intercept)

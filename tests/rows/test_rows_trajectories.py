@@ -13,13 +13,12 @@ import pytest
 from rows_cases import Case, function
 
 from cyclade import reference
-from cyclade.core import iterate, start
-from cyclade.linear.penalties import L1, GroupL2
+from cyclade.linear.penalties import L1
 from cyclade.methods import as_method, make_sampler
 from cyclade.rows.fit import RowStream, solve_rows
-from cyclade.rows.oracle import Features, LinearOracle, by_blocks
+from cyclade.rows.oracle import Features, by_blocks
 from cyclade.rows.setup import EarlyRefresh, FewRows, null_intercept
-from cyclade.rows.steps import RowSteps, diagonal
+from cyclade.rows.steps import diagonal
 from cyclade.rows.sweep import Rows
 from cyclade.sampling.orders import as_order
 from cyclade.sampling.samplers import ALL, FiniteSum, StreamBatch
@@ -169,31 +168,3 @@ def test_every_cycle_of_a_stream_is_the_papers(loss: str, method: str, order: st
             found = np.append(stream.coef, stream.intercept)
             np.testing.assert_allclose(found, twin.x[stream.cycles], atol=ROUNDING)
     assert seen > K
-
-
-@pytest.mark.parametrize("penalty", [PENALTY, GroupL2(0.02, groups=[[0, 1, 2, 3], range(4, 11)])])
-@pytest.mark.parametrize("method", METHODS)
-def test_a_fit_is_the_shared_loop_bit_for_bit(method: str, penalty: Any) -> None:
-    """With bounds of the paper at η = 0.7."""
-    case, n, chosen = Case("logistic", n=60, seed=3), 60, as_method(method, True)
-    b = 40 if chosen.draws == "page" else None if chosen.deterministic else 8
-    blocks = [[0, 1, 2, 3], list(range(4, 11))]
-    features = Features(11, blocks, fit_intercept=True, joined=chosen.one_block)
-    fit = solve_rows(
-        case.X, case.y, case.loss, penalty, method=method, sample_weight=case.weight, b=b,
-        blocks=blocks, order="random", seed=5, tol=0.0, epochs=9.0, eta=0.7,
-    )  # fmt: skip
-    oracle = LinearOracle(
-        case.X, case.y, case.loss, features, sample_weight=case.weight / case.weight.sum()
-    )
-    sampler, m = _sampler(chosen, features.layout.m, n, b), features.layout.m
-    small = float(getattr(make_sampler(chosen, FiniteSum(n), b, None, None), "b_small", b or n))
-    steps = RowSteps(case.loss.bound, m, small, float(n), 1, isinstance(penalty, GroupL2), 0.7)
-    steps.prepare(oracle.sweep(features.point(), ALL))
-    x0 = features.point(None, null_intercept(case.loss, oracle.rows(ALL)))
-    state = start(oracle, x0, sampler, np.random.default_rng(5))
-    r = by_blocks(penalty, features, fast=True)
-    run = iterate(state, oracle, r, steps, sampler, as_order("random", m), chosen.resample)
-    for _ in range(fit.cycles):
-        next(run)
-    np.testing.assert_array_equal(fit.state.state.x.view(), state.x.view())

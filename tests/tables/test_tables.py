@@ -299,13 +299,6 @@ def test_steps_that_overshoot_are_shortened(loss):
     assert state.measured.objective == pytest.approx(inside.objective, rel=1e-8)
 
 
-def test_one_iteration_is_one_pass_once_the_working_set_has_settled():
-    found = both(TARGETS["signs"], "logistic", L1(0.03), tol=1e-12)
-    reads = [row["reads"] for row in found.history]
-    assert reads[-1] - reads[-3] == 2
-    assert reads[-1] <= len(found.history) + 3
-
-
 def test_products_of_the_squared_loss_are_formed_once():
     chunks = Counted(RowChunks(DENSE, rows=50), TARGETS["real"], None, None)
     table = table_of(chunks, "squared", L1(0.01))

@@ -26,7 +26,6 @@ from cyclade.linear import (
     path,
     solve,
 )  # fmt: skip
-from cyclade.linear.penalties import L1, GroupL2
 from cyclade.tables import dask_chunks
 from cyclade.tables.dask_chunks import DaskChunks
 from cyclade.tables.tuning import DEFAULT
@@ -42,7 +41,6 @@ NAMES = np.where(SIGNS > 0, "yes", "no")
 WEIGHTS = rng.integers(0, 3, n).astype(float)
 X = da.from_array(DENSE, chunks=(70, 3))  # rows are put together
 Y = da.from_array(REAL, chunks=100)
-SPOILT = da.from_array(np.where(np.equal(DENSE, DENSE[250, 2]), np.nan, DENSE), chunks=(70, 3))
 
 
 @contextmanager
@@ -60,18 +58,6 @@ def client(**options):
 def same(found, inside, rel=1e-8):
     assert found.certificate.reached
     assert found.objective == pytest.approx(inside.objective, rel=rel)
-
-
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
-@pytest.mark.parametrize("penalty", [L1(0.05), GroupL2(0.05, 2)])
-def test_arrays_agree_with_memory(loss, penalty):
-    y = REAL if loss == "squared" else SIGNS
-    inside = solve(DENSE, y, loss, penalty, sample_weight=WEIGHTS, tol=1e-9)
-    column = da.from_array(y, chunks=70)
-    found = solve(X, column, loss, penalty, sample_weight=da.from_array(WEIGHTS, chunks=70),
-                  tol=1e-9)  # fmt: skip
-    same(found, inside)
-    assert found.coef.dtype == np.float64
 
 
 def test_sparse_blocks_and_targets_in_memory():
@@ -185,20 +171,6 @@ def test_estimators_agree_with_memory(table, model, y):
         np.testing.assert_allclose(found.predict(chunks), predicted, atol=1e-2)
     else:
         assert (found.predict(chunks) == predicted).mean() > 0.99
-
-
-@pytest.mark.parametrize(
-    ("kind", "y"), [(LassoCV, REAL), (SparseLogisticRegressionCV, NAMES)], ids=["reals", "labels"]
-)
-def test_cross_validation_agrees_with_memory(kind, y):
-    model = kind(n_alphas=6, alpha_ratio=0.05, cv=3, tol=1e-9)
-    inside = model.fit(DENSE, y, sample_weight=WEIGHTS)
-    scores, alpha = inside.score_path_, inside.alpha_
-    found = kind(n_alphas=6, alpha_ratio=0.05, cv=3, tol=1e-9).fit(
-        X, da.from_array(y, chunks=70), sample_weight=da.from_array(WEIGHTS, chunks=70)
-    )
-    np.testing.assert_allclose(found.score_path_, scores, rtol=1e-5)
-    assert found.alpha_ == pytest.approx(alpha, rel=1e-9)
 
 
 def test_streams_take_chunks():
