@@ -1,4 +1,4 @@
-"""Kinds of models that no other test has: cycles are those of the literal algorithm."""
+"""Many kinds of models: cycles are those of the literal algorithm."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import models
 import pytest
 import torch
 import torch.nn.functional as F
-from small_nets import written
+from small_nets import close, written
+from test_stages_cut import CASES as CUT
+from test_stages_cut import images, rows
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
+from twin import Literal
 
 from cyclade.optim import SCCD
-from cyclade.optim.reference import Literal
+from cyclade.optim._trees import pytree
+from cyclade.optim.stages import Inputs
 
 
 def Model(forward: Callable[[Any, Tensor], Tensor], **parts: Any) -> nn.Module:
@@ -128,18 +133,56 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MODELS)
+def in_place() -> nn.Module:
+    """Writes in place to a value that came from another stage, by name and by view."""
+
+    def forward(self: Any, x: Tensor) -> Tensor:
+        x = self.a(x)
+        x.add_(self.shift)
+        y = self.b(x + 1)
+        x.view(-1).mul_(2)
+        return y * x
+
+    shift = nn.Parameter(torch.randn(6))
+    return written(forward, a=nn.Linear(6, 6), shift=shift, b=nn.Linear(6, 6))
+
+
+Make = Callable[[], nn.Module]
+WRITTEN: dict[str, tuple[Make, Callable[[], Inputs]]] = {  # as people write them
+    **{name: CUT[name][:2] for name in CUT if name not in ("gpt", "dropped")},
+    "resnet": (lambda: models.ResNet18(3, depth=1), images),
+    "in place": (in_place, rows),
+}
+
+
+def double(value: Any) -> Any:
+    return value.double() if isinstance(value, Tensor) and value.is_floating_point() else value
+
+
+def scalar(output: Any, target: Any) -> Tensor:
+    """The loss that a model returns, or one of its output."""
+    if isinstance(output, dict):
+        return output["loss"]
+    return output[1] if isinstance(output, tuple) else torch.sin(output).sum()
+
+
+@pytest.mark.parametrize("name", [*MODELS, *WRITTEN])
 def test_two_cycles_are_the_literal_ones(name: str) -> None:
     torch.manual_seed(0)
-    model = MODELS[name]().double()
-    twin = copy.deepcopy(model)
     x, y = torch.randn(6, 8, dtype=torch.float64), torch.randn(6, 3, dtype=torch.float64)
+    make, loss, batch = MODELS.get(name), F.mse_loss, lambda: Inputs((x,))
+    if make is None:
+        (make, batch), loss = WRITTEN[name], scalar
+    model, inputs = make().double(), batch()
+    inputs = Inputs(*pytree.tree_map(double, (inputs.args, inputs.kwargs)))
+    twin = copy.deepcopy(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # some run whole, or cost much
-        opt = SCCD(model, F.mse_loss, lr=0.05, blocks="layers", example=x)
-        literal = Literal(twin, F.mse_loss, [block.params for block in opt.net.blocks], lr=0.05)
+        opt = SCCD(model, loss, lr=0.05, blocks="layers", example=inputs)
+        literal = Literal(twin, loss, [block.params for block in opt.net.blocks], lr=0.05)
         for _ in range(2):
-            opt.step(x, y)
-            literal.step(x, y)
-    for p, q in zip(model.parameters(), twin.parameters(), strict=True):
-        torch.testing.assert_close(p, q, rtol=1e-10, atol=1e-12)
+            opt.step(inputs, y)
+            literal.step(inputs, y)
+    assert name not in CUT or opt.route == CUT[name][2]
+    close(model, twin, 1e-12, 1e-10)
+    assert all(p.grad is None and p.requires_grad for p in model.parameters())

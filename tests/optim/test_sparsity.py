@@ -221,7 +221,6 @@ BETWEEN: dict[str, Callable[[Tensor], Tensor]] = {
     "average pool": lambda x: F.avg_pool2d(x, 2, 1, ceil_mode=True),
     "average pool over what is there": lambda x: F.avg_pool2d(x, 3, 1, 1, False, False),
     "two": lambda x: F.adaptive_max_pool2d(torch.tanh(x), (5, 6)),
-    "reads the batch size": lambda x: x.relu() if x.size(0) is not None else x,
 }
 MODULES = [  # called twice, which is fine: they hold no channel
     nn.ReLU(True), nn.LeakyReLU(0.1), nn.Sigmoid(), nn.SiLU(), nn.Dropout2d(), nn.Identity(),
@@ -229,27 +228,14 @@ MODULES = [  # called twice, which is fine: they hold no channel
 ]  # fmt: skip
 FLATTEN: dict[str, Callable[[Tensor], Tensor]] = {
     "keyword": lambda x: torch.flatten(x, start_dim=1, end_dim=-1),
-    "view": lambda x: x.view(x.size(0), -1),
-    "view of a tuple": lambda x: x.view((x.size(dim=0), -1)),
-    "torch.reshape": lambda x: torch.reshape(x, (x.shape[0], -1)),
-    "twice": lambda x: F.silu(x.flatten(1)).view(x.shape[0], -1),
+    "twice": lambda x: F.silu(x.flatten(1)).flatten(1),
 }
-
-
-class FromInput(Functional):
-    """Reads the batch size before anything else."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        batch = x.shape[0]
-        x = F.relu(self.conv2(F.relu(self.conv1(x))))
-        return self.fc2(self.fc1(self.pool(x).view(batch, -1)))
 
 
 FOLLOWED: dict[str, Callable[[], Functional]] = {
     **{name: partial(Functional, form) for name, form in BETWEEN.items()},
     **{str(module): partial(Functional, module) for module in MODULES},
     **{name: partial(Functional, flatten=form) for name, form in FLATTEN.items()},
-    "batch size of the input": FromInput,
 }
 
 
@@ -465,11 +451,7 @@ UNTOUCHED_ON_IMAGES: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "linear channels interleave": (
         row(nn.Linear(14, 4), nn.Flatten(), nn.Linear(112, 4)),
         "the inputs of 2 are not its channels"),
-    "fixed width": (
-        lambda: Functional(flatten=lambda x: x.view(-1, 20)), "does not flatten to (batch, -1)"),
-    "not the batch": (
-        lambda: Functional(flatten=lambda x: x.view(x.size(0) * 1, -1)),
-        "not known to be the batch"),
+    "view": (lambda: Functional(flatten=lambda x: x.view(-1, 20)), "write flatten(1)"),
 }  # fmt: skip
 
 

@@ -159,6 +159,37 @@ def test_other_stages_in_another_mode_are_an_error() -> None:
         chain.start(rows(3))
 
 
+def test_only_what_is_asked_for_is_in_the_graph() -> None:
+    model, inputs = models.LeNet(), images(32)
+    chain = cut(model)
+    replay = Replay()
+    with torch.no_grad():
+        env = onward(chain, replay, chain.start(inputs), {})[2]
+    weight = model.fc1.weight.detach().requires_grad_()
+    env = onward(chain, replay, env, {"fc1.weight": weight}, 2)[-1]
+    leaves, todo, seen = set(), [chain.output(env).grad_fn], set()
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        assert "onv" not in node.name()
+        if hasattr(node, "variable"):
+            leaves.add(node.variable)
+        todo += [parent for parent, _ in node.next_functions]
+    assert leaves == {weight}
+
+
+def test_parameters_come_back_when_a_stage_fails() -> None:
+    model = models.LeNet()
+    chain = cut(model)
+    weight = model.conv1.weight
+    env = chain.start(Inputs((torch.randn(2, 4, 32, 32),)))
+    with pytest.raises(RuntimeError):
+        Replay().run(0, env, {"conv1.weight": weight.detach()})
+    assert model.conv1.weight is weight
+
+
 def test_sequential_of_blocks_is_cut_finer_by_fx() -> None:
     model = nn.Sequential(nn.Conv2d(3, 4, 3), models.BasicBlock(4, 8, 2), nn.Flatten())
     assert len(cut(model).stages) == 7

@@ -7,7 +7,6 @@ that is not known to do so ends it, with the reason in words.
 from __future__ import annotations
 
 import inspect
-import operator
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -32,7 +31,7 @@ _NAMES = {
     "same": "contiguous Identity Dropout Dropout1d Dropout2d AlphaDropout dropout dropout2d",
     "pool": "MaxPool2d max_pool2d AvgPool2d avg_pool2d AdaptiveMaxPool2d adaptive_max_pool2d "
     "AdaptiveAvgPool2d adaptive_avg_pool2d",
-    "flatten": "Flatten flatten view reshape",
+    "flatten": "Flatten flatten",
     "norm": "BatchNorm1d BatchNorm2d",
 }
 _KINDS = {name: kind for kind, names in _NAMES.items() for name in names.split()}
@@ -120,7 +119,6 @@ class Graph:
         self.stay: dict[str, str] = {}
         self.read_by: dict[str, str] = {}  # the reader: the layer
         self._of: dict[Any, Link] = {}  # the link that each value belongs to
-        self._batch: dict[Any, Any] = {}  # by value: the first of the same batch dimension
         nodes = list(_trace(model, training).nodes)
         for node in nodes:
             if node.op == "call_module":
@@ -131,7 +129,7 @@ class Graph:
                 owner = self.modules.get(str(node.target).rpartition(".")[0])
                 self.bare.add(id(owner))
         for node in nodes:
-            if node.op in ("placeholder", "get_attr") or _reads_the_batch_size(node):
+            if node.op in ("placeholder", "get_attr"):
                 continue
             try:
                 self.visit(node)
@@ -159,15 +157,13 @@ class Graph:
             raise _End("its values leave the model")
         else:
             op = self.classify(node, source, module)
-        assert source is not None
-        self._batch[node] = self._batch.get(source, source)
-        if before is None:
+        if source is None or before is None:
             return
         if op is not None:
             if op.kind == "flatten" and before.flat:
                 op = op._replace(kind="same")
             self._of[node] = link = Link(before.name, before.first, [*before.ops, op])
-        users = [user.name for user in source.users if not _reads_the_batch_size(user)]
+        users = [user.name for user in source.users]
         if len(users) != 1:
             raise _End(f"its values have several users: {', '.join(users)}")
         if op is None:
@@ -177,11 +173,8 @@ class Graph:
 
     def end(self, link: Link, second: Any) -> None:
         """Keep a link that ends at the layer `second`, if that reads the channels."""
-        name, channels, width = (
-            self.names[id(second)],
-            len(link.first.weight),
-            second.weight.size(1),
-        )
+        name = self.names[id(second)]
+        channels, width = len(link.first.weight), second.weight.shape[1]
         if why := self.why_kept(second):
             raise _End(f"the next layer, {name}, stays: {why}")
         k = width // channels
@@ -228,12 +221,10 @@ class Graph:
         name, target, word = node.name, node.target, effects.name_of(node, self.modules)
         known = node.op != "call_function" or effects.is_known(target)
         kind = _KINDS.get(word) if known else None
-        reshape = word in ("view", "reshape")
-        several = len(node.all_input_nodes) > 1 and not reshape
-        if kind is None or several or node.args[:1] != (source,):
+        if word in ("view", "reshape"):
+            raise _End(f"{name} is not known to flatten to (batch, -1): write flatten(1)")
+        if kind is None or node.all_input_nodes != [source] or node.args[:1] != (source,):
             raise _End(f"{name} is not known to act on each channel alone")
-        if reshape:
-            self.check_reshape(node)
         if module is not None:
             if hooked(module):
                 raise _End(f"{name} has hooks")
@@ -247,30 +238,3 @@ class Graph:
         if word == "flatten" and (*node.args[1:], *node.kwargs.values()) not in ((1,), (1, -1)):
             raise _End(f"{name} does not flatten to (batch, -1)")
         return Op(kind, lambda x: call(x, *node.args[1:], **node.kwargs))
-
-    def check_reshape(self, node: fx.Node) -> None:
-        """Raise unless a view or reshape is to (batch, -1)."""
-        shape: Any = node.args[1:]
-        if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
-            shape = tuple(shape[0])
-        if len(shape) != 2 or shape[1] != -1 or not isinstance(shape[0], fx.Node):
-            raise _End(f"{node.name} does not flatten to (batch, -1): write flatten(1)")
-        sizes = [self._batch.get(value, value) for value in (_measured(shape[0]), node.args[0])]
-        if sizes[0] is not sizes[1]:
-            raise _End(f"{node.name} has a first dimension that is not known to be the batch")
-
-
-def _measured(size: fx.Node) -> Any:
-    """The value whose first dimension a node is: x, for x.size(0) and x.shape[0]; else None."""
-    given = (*size.args[1:], *size.kwargs.values())
-    if size.op == "call_method" and size.target == "size" and given == (0,):
-        return size.args[0]
-    entry: Any = size.args[0] if size.target is operator.getitem and given == (0,) else None
-    is_shape = entry is not None and entry.target is getattr and entry.args[1] == "shape"
-    return entry.args[0] if is_shape else None
-
-
-def _reads_the_batch_size(user: fx.Node) -> bool:
-    is_shape = user.target is getattr and user.args[1] == "shape"
-    readers = user.users if is_shape else [user]
-    return all(_measured(reader) is not None for reader in readers)

@@ -142,8 +142,8 @@ def prune(model: nn.Module) -> PruneReport:
 
     Layers are found by tracing ``model.forward``, with its required arguments only, by torch.fx: a
     ValueError says why it cannot be. Between two of them may stand pointwise activations, dropout,
-    2d pooling, batch normalisation and a flatten to (batch, -1). All else is left, with the reason
-    in the report. Outputs are those in eval mode, up to rounding; inputs of convolutions are taken
+    2d pooling, batch normalisation and `flatten(1)`. All else is left, with the reason in the
+    report. Outputs are those in eval mode, up to rounding; inputs of convolutions are taken
     to have a batch dimension, and BatchNorm1d behind a Linear to act on its features.
 
     **Build the optimizer again afterwards**: changed parameters are new tensors, without gradient.
