@@ -124,10 +124,9 @@ def test_products_are_formed_where_they_cost_less_than_working_sets_will():
         design = as_design(np.empty((n, p)))
         design.precompute = precompute
         problem = Problem(design, y, y, np.zeros(n), loss, bind(penalty, p), True, tuning)
-        return products.suits(problem, fits)
+        return products.suits(problem, fits, 1e-6)
 
-    assert suits(60_000, 40)
-    assert not suits(60_000, 290)
+    assert suits(60_000, 10)
     assert suits(60_000, 290, fits=100)
     assert suits(60_000, 290, precompute=True)
     assert not suits(60, 40, precompute=False)
@@ -141,6 +140,41 @@ def test_products_are_formed_where_they_cost_less_than_working_sets_will():
     for loss in (LOSSES["squared"], logistic):
         assert not suits(60, 40, loss, tuning=NEVER)
         assert not suits(60, 40, loss, weights=np.arange(40.0))  # without a dual
+
+
+def test_a_single_fit_takes_what_a_rough_fit_says_is_cheaper():
+    rng = np.random.default_rng(0)
+    X = np.asfortranarray(rng.standard_normal((6_000, 240)))
+    sparse, noise = X[:, :5].sum(axis=1), rng.standard_normal(6_000)
+
+    def suits(y, ratio, columns=X):
+        largest = np.abs((columns - columns.mean(axis=0)).T @ (y - y.mean())).max() / y.size
+        return products.suits(problem_of("squared", columns, y, L1(largest / ratio)), 1, 1e-6)
+
+    assert not suits(noise, 1.2)  # few columns come in
+    assert suits(noise, 100)  # nearly all do
+    assert not suits(sparse, 100)  # as few as the response is made of
+    wide = np.asfortranarray(np.tile(X[:2_000], 5))
+    assert not suits(noise[:2_000], 1000, columns=wide)  # too many
+    alike = X + 3.0 * rng.standard_normal((6_000, 1))
+    assert suits(alike[:, :5].sum(axis=1), 100, columns=alike)  # these take many cycles
+
+
+def test_single_fits_of_tall_tables_are_made_on_float32_products(monkeypatch):
+    X, y, _ = table(n=5_000, shift=30.0)
+    few, kinds, plain = Tuning(cost=CostModel(calls=0.0)), [], products.moments_of
+
+    def noted(problem, dtype):
+        kinds.append(dtype)
+        return plain(problem, dtype)
+
+    monkeypatch.setattr(products, "moments_of", noted)
+    exact = solve(X, y, "squared", L1(0.01), tol=1e-12, tuning=few, precompute=True)
+    found = solve(X, y, "squared", L1(0.01), tuning=few, precompute=True)
+    assert kinds == [np.float64, np.float32]
+    assert found.certificate.reached
+    np.testing.assert_allclose(found.coef, exact.coef, atol=1e-4)
+    assert found.objective - exact.objective <= found.certificate.value + 1e-13
 
 
 # --- least squares ------------------------------------------------------------------------------
@@ -220,19 +254,22 @@ def test_float32_tables_and_several_outputs():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("p", [6, 8, 11])  # by fours, or not
-def test_products_in_one_reading_are_those_of_several(order, dtype, weighted, centred, p):
+def test_products_in_one_reading_are_those_of_several(order, dtype, weighted, centred, single, p):
     X, y, rng = table(n=3_000, p=p, shift=5.0, order=order)
     X = X.astype(dtype, order="K")
     s = rng.random(3_000) if weighted else np.ones(3_000)
     s /= s.sum()
     y -= s @ y
     with threads.allowed(2):
-        G, q, means = products.products(X, s * y, s, centred, Tuning(large=0))
+        kind = np.float32 if single else np.float64
+        G, q, means = products.products(X, s * y, s, centred, Tuning(large=0), kind)
     A = X.astype(np.float64)
     np.testing.assert_allclose(means, s @ A if centred else np.zeros(p), rtol=1e-13)
     A = A - means
-    np.testing.assert_allclose(G, (A * s[:, None]).T @ A, rtol=1e-12, atol=1e-13)
+    near = {"rtol": 1e-5, "atol": 1e-6} if single else {"rtol": 1e-12, "atol": 1e-13}
+    np.testing.assert_allclose(G, (A * s[:, None]).T @ A, **near)
     assert (G == G.T).all()
     np.testing.assert_allclose(q, (s * y) @ A, rtol=0, atol=1e-12)
 

@@ -245,7 +245,7 @@ def paths_on_folds(
     with checked(X, y, loss, penalty, data, precompute=precompute) as (parts, _):
         problem = parts[0].problem
         alone = len(parts) == 1 and isinstance(parts[0], FitInMemory)
-        if not (alone and loss.quadratic and fits.suits(problem, lams.size)):
+        if not (alone and loss.quadratic and fits.suits(problem, lams.size, tol)):
             return None
         return folds.cross_validate(problem, tests, lams, tol, max_iter)
 

@@ -40,7 +40,7 @@ class Tuning:
     # Working sets: checks of all columns, against work on columns that stay zero.
     near: float = 0.75  # of its threshold: zeros with a larger |g| come in beforehand; 2x: 1.1
     room: int = 48  # columns that may always come in so, and twice as many that violate; 2x: 1.1
-    checks: float = 6.0  # passes over X that a single fit on working sets takes, about
+    checks: float = 3.0  # of all columns, that a fit on working sets makes at least
 
     # How far, as a part of the distance before: steps on what is not yet right, against too few.
     forcing: float = 0.1  # what W or a model is brought to; zeros with less wait; 2x: 1.6

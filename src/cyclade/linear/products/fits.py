@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from cyclade.linear import limits, numerics, threads
 from cyclade.linear.checks import plain
 from cyclade.linear.kernels.curved_path import Found, Limits, Rows, fit, largest_lam, stages
+from cyclade.linear.kernels.forecast import forecast
 from cyclade.linear.kernels.gram_path import bounds, path
 from cyclade.linear.kernels.products import add_products, centre_products, room, spread_means
 from cyclade.linear.problem import Problem
@@ -36,6 +37,7 @@ from cyclade.linear.results import Certificate, PathResult
 from cyclade.linear.tuning import DEFAULT, Tuning
 
 Array = NDArray[Any]
+SINGLE = float(np.finfo(np.float32).eps)  # with a tighter tolerance products are in float64
 
 
 def solve(
@@ -46,7 +48,7 @@ def solve(
     The first starts from (x, c). The penalty of the problem is taken at each λ in turn. None where
     another way is cheaper, or one of them is not certified.
     """
-    if not suits(problem, lams.size):
+    if not suits(problem, lams.size, tol):
         return None
     x = np.array(x, np.float64)
     problem.penalty.project(x)
@@ -59,13 +61,8 @@ def solve(
     return found
 
 
-def suits(problem: Problem, fits: int) -> bool:
-    """Whether products of all columns are possible, and cheaper than that many fits.
-
-    Working sets cost the calls of a fit, some of them again for each λ of a path, and passes. An X
-    by rows is copied by columns for them. Where cycles mount up they form products of their columns
-    themselves.
-    """
+def suits(problem: Problem, fits: int, tol: float) -> bool:
+    """Whether products of all columns are possible, and cheaper than that many fits to `tol`."""
     penalty, design, cost = problem.penalty, problem.design, problem.tuning.cost
     if not (problem.loss.convex and design.is_dense and problem.offset.ndim == 1):
         return False
@@ -77,22 +74,66 @@ def suits(problem: Problem, fits: int) -> bool:
         return known and price <= (2.0 if fits > 1 else 0.5) * cost.calls
     if design.precompute is False or design.n < design.p:
         return False
-    if not isinstance(design.precompute, str):  # asked for, or given
+    if price <= cost.calls or not isinstance(design.precompute, str):  # asked for, or given
         return True
-    tuning = problem.tuning
-    passes = max(tuning.checks, fits) + 2.0 * cost.gathered * (not design.by_columns)
-    return price <= cost.calls * (1 + fits / tuning.burst) + passes * design.entries
+    if tol < SINGLE or design.n < 2 * design.p:
+        price *= 2.0  # float64
+    return design.p <= problem.tuning.few_columns and price <= price_of_cycles(problem, fits)
+
+
+def price_of_cycles(problem: Problem, fits: int) -> float:
+    """About what working sets will cost, in entries of X; of a path calls and passes for each λ.
+
+    A single fit checks all columns and cycles on some: how often and on how many tells a rough fit
+    of a few rows, at a λ as far above the noise of these as λ is above that of all. An X by rows is
+    copied by columns first.
+    """
+    design, tuning, cost, s = problem.design, problem.tuning, problem.tuning.cost, problem.s
+    copied = 2.0 * cost.gathered * (not design.by_columns) * design.entries
+    if fits > 1:
+        return cost.calls * (1 + fits / tuning.burst) + fits * design.entries + copied
+    X, y, n = design.X, targets(problem), design.n  # type: ignore[attr-defined]
+    run = max(min(n // 8, tuning.sample) // 8, 1)
+    rows = np.linspace(0, n - run, 8).astype(np.int64)[:, None] + np.arange(run)
+    rows = rows.ravel()
+    A, u, w = np.array(X[rows].T, np.float64, order="C"), y[rows], s[rows]
+    w = w / max(float(w.sum()), numerics.TINY)
+    kind, unit = problem.penalty.parameters[0], problem.penalty.penalty.unit
+    lam = float(problem.penalty.penalty.lam) * math.sqrt(n / w.size)
+    with np.errstate(over="ignore", invalid="ignore"):  # then the fit will say so
+        columns, ratio, alike = forecast(A, u, w, kind, unit, lam)
+    harder = math.log(ratio * math.sqrt(n / w.size)) * math.log(alike)
+    passes = tuning.checks * (1.0 + 0.5 * harder)
+    cycles = tuning.burst * math.log(1.0 / tuning.model_precision)
+    # On products cycles read columns of p entries.
+    return cost.calls + copied + passes * design.entries + 2.0 * cycles * (n - design.p) * columns
 
 
 def solve_squares(
     problem: Problem, x: Array, lams: Array, tol: float, max_passes: int
 ) -> PathResult | None:
-    """Least squares; x is moved to the last solution."""
-    moments = moments_of(problem)
-    if not moments.finite:
-        return None
-    coefs, passes = follow(problem.penalty, moments, x, lams, tol, max_passes)
-    return certified(problem.penalty, moments, lams, coefs, passes, tol, problem)
+    """Least squares; x is moved to the last solution.
+
+    Products are in float32, unless `tol` is tight or they cost little: the certificate is measured
+    on X, and where it does not hold products are formed again in float64. With few rows more than
+    columns rounding of float32 would count.
+    """
+    design, cost, start = problem.design, problem.tuning.cost, x.copy()
+    dear = cost.product * design.entries * design.p > cost.calls
+    if lams.size > 1:
+        dear = not measured_on_rows(problem, lams.size)
+    single = dear and tol >= SINGLE and design.n >= 2 * design.p and np.ndim(design.precompute) < 2
+    for dtype in (np.float32, np.float64) if single else (np.float64,):
+        moments = moments_of(problem, dtype)
+        if not moments.finite:
+            return None
+        coefs, passes = follow(problem.penalty, moments, x, lams, tol, max_passes)
+        found = certified(problem.penalty, moments, lams, coefs, passes, tol, problem)
+        if found is not None:
+            return found
+        if not np.isfinite(x).all():
+            x[:] = start
+    return None
 
 
 def follow(
@@ -305,12 +346,12 @@ class Moments:
         )  # fmt: skip
 
 
-def moments_of(problem: Problem) -> Moments:
-    """Of all rows, from their products or from those that were given."""
+def moments_of(problem: Problem, dtype: Any = np.float64) -> Moments:
+    """Of all rows, from their products in `dtype` or from those that were given."""
     design, s, tuning = problem.design, problem.s, problem.tuning
     X, y, given = design.X, targets(problem), design.precompute  # type: ignore[attr-defined]
     if not isinstance(given, np.ndarray):
-        return moments_of_part(X, y, s, problem.fit_intercept, tuning)
+        return moments_of_part(X, y, s, problem.fit_intercept, tuning, dtype=dtype)
     centred = problem.fit_intercept
     target_mean, square, sy = centred_targets(y, s, centred)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -335,11 +376,12 @@ def moments_of_rows(problem: Problem, rows: Array) -> Moments | None:
 
 
 def moments_of_part(
-    X: Array, y: Array, s: Array, centred: bool, tuning: Tuning, mass: float = 1.0
-) -> Moments:
+    X: Array, y: Array, s: Array, centred: bool, tuning: Tuning, mass: float = 1.0,
+    dtype: Any = np.float64,
+) -> Moments:  # fmt: skip
     """Of these rows, whose weights s sum to one."""
     target_mean, square, sy = centred_targets(y, s, centred)
-    G, q, means = products(X, sy, s, centred, tuning)
+    G, q, means = products(X, sy, s, centred, tuning, dtype)
     return Moments(G, q, square, means, target_mean, tuning, mass)
 
 
@@ -357,12 +399,12 @@ def targets(problem: Problem) -> Array:
 
 
 def products(
-    X: Array, sy: Array, s: Array, centred: bool, tuning: Tuning = DEFAULT
+    X: Array, sy: Array, s: Array, centred: bool, tuning: Tuning = DEFAULT, dtype: Any = np.float64
 ) -> tuple[Array, Array, Array]:
     """G = Σ_i s_i (a_i − ā)(a_i − ā)ᵀ, q = Σ_i s_i y_i (a_i − ā), and ā, in one reading of X.
 
-    ā is zero unless `centred`, and then Σ_i s_i y_i must be zero. Products are formed of a few rows
-    at a time about a point near their mean, and added up.
+    ā is zero unless `centred`, and then Σ_i s_i y_i must be zero. Products are formed in `dtype`,
+    of a few rows at a time about a point near their mean, and added up in float64.
     """
     p = X.shape[1]
     centres = np.zeros(p)
@@ -372,7 +414,7 @@ def products(
 
     def summed(rank: int) -> Array:
         sums = np.zeros((p + 2, p))
-        add_products(X.T, rank, ranks, centres, s, sy, room(p, np.float64), sums)
+        add_products(X.T, rank, ranks, centres, s, sy, room(p, dtype), sums)
         return sums
 
     found, *others = threads.together(summed, ranks)
