@@ -3,7 +3,7 @@
 Four kinds of problem, each on the instance its settings were chosen on and on a held-out one (other
 seed and shape): non-negative matrix factorisation, l1 logistic regression with badly scaled
 columns, logistic regression with many rows, and l1 logistic regression with many columns (as one
-block, and as 20 blocks through an oracle that keeps Ax).
+block, and as 20 blocks through `Linear`, which keeps Ax).
 
 Each solver is run at a ladder of its own tolerances. What counts is the time of the loosest rung
 whose objective, computed here, is within 1e-6 (relative) of the best one that any solver found; for
@@ -30,7 +30,7 @@ from scipy.optimize import minimize as scipy_minimize
 from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
-from cyclade import L1, NonNegative, minimize
+from cyclade import L1, Linear, NonNegative, minimize
 from measuring import arguments, in_turns, medians
 from tables import printed
 
@@ -223,55 +223,13 @@ class Logistic:
         return {"L-BFGS-B on the split": (ftols, self.lbfgs), **found}
 
     def ours(self, blocks: int = 1, **options: Any) -> Ladder:
-        """`minimize` with (value, gradient) pairs; over blocks with an oracle that keeps Ax."""
-        if blocks == 1:
-            fun: Any = self.pair
-            options["jac"] = True
-        else:
-            cuts = np.array_split(np.arange(self.d), blocks)
-            fun = KeepsAx(self, [np.ascontiguousarray(self.A[:, cut]) for cut in cuts])
-            options |= {"blocks": blocks, "every": 2}
-        options |= {"reg": L1(self.lam) if self.lam else None, "tol": None, "max_cycles": 5000}
-        rtols = [10.0**-k for k in range(2, 7)]
-        return rtols, lambda rtol: minimize(fun, np.zeros(self.d), rtol=rtol, **options).x
-
-
-@dataclass
-class KeepsAx:
-    """An oracle whose sweeps keep z = Ax, so that a block costs its own columns."""
-
-    problem: Logistic
-    columns: list[Array]
-
-    def sweep(self, x: Any, sample: Any) -> Margins:
-        """A sweep from x."""
-        return Margins(self, x)
-
-
-class Margins:
-    """The sweep: z moves with every block."""
-
-    def __init__(self, oracle: KeepsAx, x: Any) -> None:
-        self.columns, self.y = oracle.columns, oracle.problem.y
-        self.x, self.get, self.z = x, x.get, oracle.problem.A @ x.view()
-
-    def set(self, j: int, u: Array) -> None:
-        """Move block j."""
-        step = u - self.x.get(j)
-        moved = np.flatnonzero(step)
-        if 4 * len(moved) < len(step):  # few coordinates of a sparse block move
-            self.z = self.z + self.columns[j][:, moved] @ step[moved]
-        else:
-            self.z = self.z + self.columns[j] @ step
-        self.x.set(j, u)
-
-    def grad(self, j: int) -> Array:
-        """∇^j f."""
-        return self.columns[j].T @ (-self.y * expit(-self.y * self.z) / len(self.y))
-
-    def value(self) -> float:
-        """f."""
-        return float(np.logaddexp(0.0, -self.y * self.z).mean())
+        """`minimize` with (value, gradient) pairs; over blocks with `Linear`, which keeps Ax."""
+        fun, more = (self.pair, {"jac": True})
+        if blocks > 1:
+            fun, more = Linear(self.A, self.y, "logistic"), {"blocks": blocks, "every": 2}
+        options |= more | {"reg": L1(self.lam) if self.lam else None, "tol": None}
+        rtols, x0 = [10.0**-k for k in range(2, 7)], np.zeros(self.d)
+        return rtols, lambda rtol: minimize(fun, x0, rtol=rtol, max_cycles=5000, **options).x
 
 
 def sparse_labels(A: Array, rng: np.random.Generator) -> Array:
@@ -313,7 +271,7 @@ def columns(half: str, n: int, d: int, seed: int) -> Iterator[Line]:
     peers = {"liblinear": (tols, problem.liblinear), **problem.peers()}
     for kind, name, blocks in (
         ("columns", "defaults", 1),
-        ("columns, 20 blocks", "own oracle", 20),
+        ("columns, 20 blocks", "Linear", 20),
     ):
         fast = "accelerated" if blocks == 1 else f"{name}, accelerated"
         ways = {fast: problem.ours(blocks, accelerate=True), name: problem.ours(blocks)}

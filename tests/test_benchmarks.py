@@ -26,7 +26,6 @@ SMALL = {  # arguments; OUT is a folder of the test, with a small table in it
     "interval_coverage": "--draws 1 --designs 1",
     "linear": f"{LASSO} --repeats 1 --solvers ours scikit_learn --out OUT",
     "linear_models": "--rounds 1 --lines subsets",
-    "linear_overhead": "--repeats 2",
     "minimize": "--repeats 1 --only nmf",
     "net_first_try": "--tasks characters --seeds 1 --rows 128",
     "nets": "--models lenet --repeats 1 --batch 64",

@@ -9,6 +9,7 @@ half, and in the number: ``tall-tuned``, ``tall-held7``. Text needs ``--data-dir
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +53,16 @@ def generate(name: str, folder: Path | None) -> tuple[Any, Any]:
     """(X, y) of one data set."""
     data, half = name.split("-")
     if half == "tuned":
-        rng = np.random.default_rng(100)
-        return MAKERS[data](TUNED[data], rng, folder)
-    family = "onehot" if data == "events" else "tfidf" if data == "counts" else data
-    rng = np.random.default_rng([int(half.removeprefix("held")), sorted(DRAWN).index(family)])
-    return MAKERS[data](DRAWN[family](rng), rng, folder)
+        rng, drawn = np.random.default_rng(100), TUNED[data]
+    else:
+        family = {"events": "onehot", "counts": "tfidf"}.get(data, data)
+        rng = np.random.default_rng([int(half.removeprefix("held")), sorted(DRAWN).index(family)])
+        drawn = DRAWN[family](rng)
+    if data not in ("tfidf", "counts"):
+        return MAKERS[data](rng, *drawn)
+    assert folder is not None
+    X, y = table(drawn[0], folder, drawn[1])
+    return (tfidf(X) if data == "tfidf" else X), y
 
 
 def _between(rng: np.random.Generator, low: float, high: float) -> int:
@@ -68,7 +74,7 @@ TUNED: dict[str, Any] = {
     "tall": (100_000, 200, 0.5),
     "square": (20_000, 2_000, 0.6),
     "small": ("diabetes", None),
-    "smalllabels": ("breast_cancer", None),
+    "smalllabels": ("breast_cancer", 1),
     "tfidf": ("news20_counts", None),
     "counts": ("news20_counts", None),
     "onehot": (50_000, [2, 5, 5, 10, 30, 60, 200, 500, 900]),
@@ -107,44 +113,29 @@ DRAWN: dict[str, Callable[[np.random.Generator], Any]] = {
 Made = tuple[Any, Any]
 
 
-def _tall(drawn: Any, rng: np.random.Generator, folder: Path | None) -> Made:
-    n, p, correlation = drawn
-    X = correlated(n, p, correlation, rng)
-    return X, signal(X, p // 8, 1.0, rng)
+def _correlated(
+    rng: np.random.Generator, n: int, p: int, rho: float, support: int, snr: float
+) -> Made:
+    """`support` columns matter, or one in −`support`."""
+    X = correlated(n, p, rho, rng)
+    return X, signal(X, support if support > 0 else p // -support, snr, rng)
 
 
-def _square(drawn: Any, rng: np.random.Generator, folder: Path | None) -> Made:
-    n, p, correlation = drawn
-    X = correlated(n, p, correlation, rng)
-    return X, signal(X, p // 20, 2.0, rng)
-
-
-def _near(drawn: Any, rng: np.random.Generator, folder: Path | None) -> Made:
-    n, p, correlation = drawn
-    X = correlated(n, p, correlation, rng)
-    return X, signal(X, 50, 3.0, rng)
-
-
-def _genes(drawn: Any, rng: np.random.Generator, folder: Path | None) -> Made:
-    n, p, hidden = drawn
+def _genes(rng: np.random.Generator, n: int, p: int, hidden: int) -> Made:
     X = rng.standard_normal((n, hidden)) @ rng.standard_normal((hidden, p))
     X += rng.standard_normal((n, p))
     X = np.asfortranarray((X - X.mean(axis=0)) / X.std(axis=0))
     return X, signal(X, 15, 2.0, rng)
 
 
-def _large(drawn: Any, rng: np.random.Generator, folder: Path | None) -> Made:
-    n, p, density = drawn
-    X = sp.random(
-        n, p, density, format="csc", random_state=rng,
-        data_rvs=lambda size: rng.standard_normal(size),
-    )  # fmt: skip
+def _large(rng: np.random.Generator, n: int, p: int, density: float) -> Made:
+    X = sp.random(n, p, density, "csc", random_state=rng, data_rvs=rng.standard_normal)
     return X[:, np.diff(X.indptr) > 0], signal(X, 400, 3.0, rng)
 
 
-def _small(drawn: Any, rng: np.random.Generator, folder: Path | None) -> Made:
+def _small(rng: np.random.Generator, name: str, column: int | None) -> Made:
     """A table of scikit-learn, standardised; y is its target or one of its columns."""
-    found, column = _shipped(drawn[0]), drawn[1]
+    found = _shipped(name)
     X, y = found.data, found.target
     if column is not None:
         moving = np.flatnonzero(X.std(axis=0) > 0)
@@ -153,11 +144,10 @@ def _small(drawn: Any, rng: np.random.Generator, folder: Path | None) -> Made:
     return _standardised(X), (y / y.std()).astype(float)
 
 
-def _small_labels(drawn: Any, rng: np.random.Generator, folder: Path | None) -> Made:
+def _small_labels(rng: np.random.Generator, name: str, positive: int) -> Made:
     """A table of scikit-learn, standardised; one class against the others."""
-    found, positive = _shipped(drawn[0]), drawn[1]
-    y = np.where(found.target == (1 if positive is None else positive), 1.0, -1.0)
-    return _standardised(found.data), y
+    found = _shipped(name)
+    return _standardised(found.data), np.where(found.target == positive, 1.0, -1.0)
 
 
 def _shipped(name: str) -> Any:
@@ -173,17 +163,6 @@ def _standardised(X: Any) -> Any:
     )
 
 
-def _counts(drawn: Any, rng: np.random.Generator, folder: Path | None) -> Made:
-    assert folder is not None
-    name, groups = drawn
-    return table(name, folder, groups)
-
-
-def _tfidf(drawn: Any, rng: np.random.Generator, folder: Path | None) -> Made:
-    X, y = _counts(drawn, rng, folder)
-    return tfidf(X), y
-
-
 def tfidf(X: Any) -> Any:
     """Counts times the logarithm of inverse frequency, rows of norm one."""
     n = X.shape[0]
@@ -193,9 +172,8 @@ def tfidf(X: Any) -> Any:
     return (sp.diags(1.0 / np.maximum(norms, 1e-300)) @ X).tocsc()
 
 
-def _categories(drawn: Any, rng: np.random.Generator) -> Made:
+def _categories(rng: np.random.Generator, n: int, levels: list[int]) -> Made:
     """Categorical variables with few frequent and many rare levels, and z = Xx of unit spread."""
-    n, levels = drawn
     blocks = []
     for size in levels:
         weights = 1.0 / np.arange(1, size + 1)
@@ -208,18 +186,20 @@ def _categories(drawn: Any, rng: np.random.Generator) -> Made:
     return X, (z - z.mean()) / z.std()
 
 
-def _onehot(drawn: Any, rng: np.random.Generator, folder: Path | None) -> Made:
-    X, z = _categories(drawn, rng)
+def _onehot(rng: np.random.Generator, n: int, levels: list[int]) -> Made:
+    X, z = _categories(rng, n, levels)
     return X, np.where(z + 0.7 * rng.standard_normal(len(z)) > 0, 1.0, -1.0)
 
 
-def _events(drawn: Any, rng: np.random.Generator, folder: Path | None) -> Made:
-    X, z = _categories(drawn, rng)
+def _events(rng: np.random.Generator, n: int, levels: list[int]) -> Made:
+    X, z = _categories(rng, n, levels)
     return X, rng.poisson(np.exp(0.5 * z)).astype(float)
 
 
-MAKERS: dict[str, Callable[[Any, np.random.Generator, Path | None], Made]] = {
-    "tall": _tall, "square": _square, "near": _near, "genes": _genes, "large": _large,
-    "small": _small, "smalllabels": _small_labels, "counts": _counts, "tfidf": _tfidf,
+MAKERS: dict[str, Callable[..., Made]] = {
+    "tall": partial(_correlated, support=-8, snr=1.0),
+    "square": partial(_correlated, support=-20, snr=2.0),
+    "near": partial(_correlated, support=50, snr=3.0),
+    "genes": _genes, "large": _large, "small": _small, "smalllabels": _small_labels,
     "onehot": _onehot, "events": _events,
 }  # fmt: skip
