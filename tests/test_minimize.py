@@ -419,6 +419,7 @@ def test_the_estimate_of_steps_is_counted_and_shown(capsys: pytest.CaptureFixtur
     shown = capsys.readouterr().out
     assert "VRO-CCD: estimating steps" in shown
     assert "product" in shown
+    assert "nan" not in shown  # F is not known yet, rather than no number
     assert res.njev == len(calls) > 500
     # On 3 terms each: 1,024 products with a quarter of the Hessian, 128 with all of it.
     assert res.hvps == pytest.approx(3 * (1024 / 4 + 128))

@@ -96,8 +96,14 @@ def test_one_block_a_layer_is_one_word_away_and_its_price_is_said() -> None:
     four = SCCD(deep(), F.cross_entropy, lr=0.1, blocks=4, order=[3, 1, 0, 2])
     four.step(*batch())
     assert four.net.m == 4
-    numbers = SCCD(deep(), F.cross_entropy, lr=0.1, order=list(range(12, -1, -1)))
-    assert numbers.net.m == 13  # an order of numbers speaks of layers
+    names = [block.name for block in opt.net.blocks]
+    for order in (list(range(12, -1, -1)), range(12, -1, -1), np.arange(13), names[::-1]):
+        listed = SCCD(deep(), F.cross_entropy, lr=0.1, order=order)
+        with pytest.warns(CostWarning):
+            listed.step(*batch())
+        assert listed.net.m == 13  # numbers and names speak of layers
+    with pytest.raises(TypeError, match="order must give block numbers, got '24'"):
+        SCCD(deep(), F.cross_entropy, lr=0.1, blocks=4, order=names[::-1])  # merged: no names yet
 
 
 def test_groups_stay_for_schedulers_and_may_differ_within_a_block() -> None:

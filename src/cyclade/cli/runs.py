@@ -173,8 +173,8 @@ def _run(chosen: argparse.Namespace) -> None:
         if (config.lr, config.batch) == (rate, batch):
             usual = ""
         tell(
-            f"Nothing was learnt: guessing gives {1 / info.classes:g}. More epochs or another lr "
-            f"may help{usual}, or `cyclade tune`."
+            f"Little or nothing was learnt: guessing gives {1 / info.classes:g}. More epochs or "
+            f"another lr may help{usual}, or `cyclade tune`."
         )
 
 

@@ -120,7 +120,8 @@ class CyclicOptimizer(torch.optim.Optimizer):
         )  # fmt: skip
         chain, loss = self._routes.chain, torch.compile(loss_fn) if compile and loss_fn else loss_fn
         self.net = Net(model, loss, chain, self.partitioning.placed(chain))
-        turns = as_order(order, self.partitioning.m, [block.name for block in self.net.blocks])
+        m, names = self.partitioning.m, [block.name for block in self.net.blocks]
+        turns = as_order(order, m, names if len(names) == m else ())  # merged later: no names yet
         self.partitioning.order = turns
         self.net.weigh_losses = self._ranks.synchronised
         self._routes.net, self._routes.partitioning = self.net, self.partitioning

@@ -30,7 +30,7 @@ def _rows(opt: CyclicOptimizer) -> list[tuple[str, ...]]:
 
 def _head(opt: CyclicOptimizer) -> str:
     blocks, stages = _counted(opt.net.m, "block"), _counted(len(opt.net.chain.stages), "stage")
-    order = type(opt.order).__name__.lower()
+    order = type(getattr(opt.order, "order", opt.order)).__name__.lower()  # not the check's name
     return f"{type(opt).__name__}: {blocks}, {stages} (cut by {opt.route}), order {order}"
 
 

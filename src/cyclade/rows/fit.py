@@ -1,8 +1,8 @@
 """The stochastic methods on the rows of a linear model, for n too large for many passes.
 
 `solve_rows` takes a table, `RowStream` rows as they come, with everything kept between calls. Both
-are arguments to `cyclade.run.Runner`, which stops, records and resumes. Labels must be what the
-loss takes: −1 and 1, or class codes 0, …, T − 1.
+are arguments to `cyclade.run.runner.Runner`, which stops, records and resumes. Labels must be what
+the loss takes: −1 and 1, or class codes 0, …, T − 1.
 """
 
 from __future__ import annotations

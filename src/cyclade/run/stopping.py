@@ -277,6 +277,7 @@ class Bar:
             self._progress.stop()
 
     def show(self, k: int, fun: float, dist2: float) -> None:
-        """After cycle k; `fun` and `dist2` are the last ones known."""
+        """After cycle k; `fun` and `dist2` are the last ones known, NaN where none is."""
         if self._progress is not None:
-            self._progress.update(self._task, completed=k, fun=f"{fun:.6g}", dist2=f"{dist2:.2e}")
+            known = {} if math.isnan(fun) else {"fun": f"{fun:.6g}", "dist2": f"{dist2:.2e}"}
+            self._progress.update(self._task, completed=k, **known)

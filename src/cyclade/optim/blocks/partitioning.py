@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 from cyclade.optim._warn import warn_user
@@ -58,7 +59,7 @@ class Partitioning:
         layers = layers_of(model, chain)
         if resident and max_overhead is not None:
             raise ValueError("max_overhead is for cycles: with resident='block' give blocks=")
-        listed = isinstance(order, list | tuple | Custom)  # numbers of layers
+        listed = isinstance(order, list | tuple | range | np.ndarray | Custom)  # numbers of layers
         if alone and blocks is None and max_overhead is None and not listed:
             blocks = min(RESIDENT_BLOCKS if resident else ALONE_BLOCKS, len(layers))
         if one_block:
