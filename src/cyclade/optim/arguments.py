@@ -146,10 +146,7 @@ def check_capture(
 
 @dataclass
 class StepOptions:
-    """The options of the steps, which every param group begins with; lr may be one a group.
-
-    Where no lr is given, `complete` takes the default one with the norms that go with it.
-    """
+    """The options of the steps, which every param group begins with; lr may be one a group."""
 
     lr: Any
     weight_decay: float

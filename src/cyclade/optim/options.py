@@ -91,10 +91,7 @@ class GroupOptions:
         return decay if j not in self._spared else decay * self._spared[j]
 
     def shrink(self, j: int, t: Any, used: Tensor | None = None) -> Any:
-        """1 + t·wd, by which the prox of (wd/2)‖x‖² divides; None without weight decay.
-
-        Where `used` is 0 nothing decays.
-        """
+        """1 + t·wd, by which the prox of weight decay divides where `used`; None without."""
         decay = self.decay(j)
         if decay is None:
             return None

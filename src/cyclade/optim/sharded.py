@@ -75,10 +75,7 @@ class ShardedPoint:
 
 
 class ShardedSweep:
-    """`point` moving along one cycle on a batch, in the model's own shards.
-
-    It keeps the value at the input of the stage that was last differentiated.
-    """
+    """`point` moving along one cycle on a batch, in the model's own shards."""
 
     def __init__(self, net: ShardedNet, point: ShardedPoint, batches: Sequence[Batch]) -> None:
         self._net, self._point, self._batches = net, point, batches

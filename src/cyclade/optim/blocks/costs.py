@@ -107,10 +107,7 @@ def overhead(costs: Sequence[float], starts: Sequence[int], order: Order = "forw
 
 
 def balance(costs: Sequence[float], k: int) -> list[int]:
-    """The starts of ``k`` contiguous blocks whose largest cost is as small as can be.
-
-    Among those, the sum of squared costs is smallest, so that the others are even, too.
-    """
+    """The starts of `k` contiguous blocks: of those whose largest cost is least, the most even."""
     edges = np.concatenate([[0.0], np.cumsum(np.asarray(costs, dtype=float))])
     size = edges[None, :] - edges[:, None]  # size[s, e]: cost of stages s..e-1
     largest = _partitions(size, k, np.maximum)[k][1]

@@ -11,10 +11,7 @@ NAMES = ("lr", "weight_decay", "shrink")
 
 
 class DeviceNumbers:
-    """The lr, the weight decay, and 1 + lr·wd of every block, in one tensor that keeps its place.
-
-    The host sends them all at once, and only when one of them has changed.
-    """
+    """lr, weight decay and 1 + lr·wd of every block in one tensor, sent when one has changed."""
 
     def __init__(self, groups: list[dict[str, Any]]) -> None:
         self.groups = groups

@@ -61,10 +61,7 @@ class ModelSweep:
 
 
 class ClosureLoss:
-    """The user's closure, called once per block. Slow, always right.
-
-    It returns the loss; whether it calls `backward` itself does not matter.
-    """
+    """The user's closure, called once per block; whether it calls `backward` does not matter."""
 
     def __init__(self, net: Net, closure: Callable[[], Tensor]) -> None:
         self._net, self._closure = net, closure

@@ -92,10 +92,7 @@ class Turns:
 
 
 class RefreshRule:
-    """When a batch refreshes g (Algorithm 2): one of at least b samples; one of b' corrects it.
-
-    Without sizes there is no estimate (SCCD, SGD), and every batch gives the gradient itself.
-    """
+    """When a batch refreshes g (Algorithm 2): one of b samples does, one of b' corrects it."""
 
     def __init__(self, name: str, b: int | None = None, b_small: int | None = None) -> None:
         self.name, self.b, self.b_small = name, b or 0, b_small or 0

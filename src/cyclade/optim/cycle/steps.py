@@ -15,10 +15,7 @@ from cyclade.optim.state import BlockState
 
 
 class NetSteps:
-    """η Λ_j^{−1} with η the lr of block j's param group, and the direction g^j, bent if asked.
-
-    What it carries from cycle to cycle lies in `state`; lr and the rest in `options`.
-    """
+    """η Λ_j^{−1} with η the lr of block j's param group, and the direction g^j, bent if asked."""
 
     def __init__(
         self, net: Net, options: GroupOptions, state: BlockState, *, masters: bool = False
@@ -145,10 +142,7 @@ class NetSteps:
     # ------------------------------------------------------------------- Λ_j by the curvature
 
     def measure(self, sweep: Any, iterations: int) -> bool:
-        """L_j of every block by warm power iteration on its Hessian, on the batch of `sweep`.
-
-        Where the Hessian is not finite the old L_j stays; False says so.
-        """
+        """L_j of each block by power iteration; False if one is not finite: the old one stays."""
         good = True
         for j in range(self._net.m):
             own = self._options.blocks[j]
@@ -183,10 +177,7 @@ class NetSteps:
 
 
 def first_vector(W: Tensor) -> Tensor:
-    """A fixed start for `warm_norm`, so that runs repeat.
-
-    The row sums are rarely orthogonal to the top.
-    """
+    """A fixed start for `warm_norm`: the row sums, which are rarely orthogonal to the top."""
     u = W.sum(dim=1) + W.norm() / W.shape[0]
     unit: Tensor = u / u.norm().clamp(min=torch.finfo(W.dtype).tiny)
     return unit

@@ -156,10 +156,7 @@ class StagedSweep:
         return env
 
     def _end(self, i: int, j: int) -> tuple[list[Tensor], Tensor]:
-        """Block j as variables, and the loss of micro-batch i, a function of them alone.
-
-        The variables have the hooks of the model's own parameters.
-        """
+        """Block j as variables, with its parameters' hooks, and the loss of micro-batch i."""
         net, block = self._net, self._net.blocks[j]
         env, tensors = self._advance(i, block.start), dict(self._point.tensors())
         run, leaves = self._replays[i].run, []

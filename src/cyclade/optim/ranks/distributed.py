@@ -49,14 +49,11 @@ def ranks_of(process_group: Any) -> OneProcess:
 
 @dataclass(frozen=True)
 class GlobalBatch:
-    """A batch: this rank's micro-batches with their weights in the whole, and its samples in all.
-
-    `proved` says that no rank needs to prove anything on it.
-    """
+    """This rank's micro-batches with their weights in the whole, and the samples of all ranks."""
 
     batches: list[Batch]
     size: int
-    proved: bool = False
+    proved: bool = False  # no rank needs to prove anything on it
 
 
 class OneProcess:
@@ -250,10 +247,7 @@ class ManyProcesses(OneProcess):
         raise RuntimeError(f"rank {rank} stopped before the step, so nothing moved: {found[rank]}")
 
     def closure(self, closure: Callable[[], Any]) -> Callable[[], Any]:
-        """The closure; a DDP model that it calls does not reduce: the sweep does, block by block.
-
-        Every rank's loss counts the same, as in DDP.
-        """
+        """The closure, in which DDP does not reduce: the sweep does, block by block."""
 
         def quiet() -> Any:
             with ExitStack() as stack:

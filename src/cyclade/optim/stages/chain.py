@@ -83,10 +83,7 @@ class Chain:
 
     @property
     def random(self) -> bool:
-        """Whether a stage draws random numbers in the model's present mode.
-
-        Python code that cannot be looked into counts until ``verify`` has watched it.
-        """
+        """Whether a stage draws random numbers in the model's present mode, as far as is known."""
         return any(
             stage.random == YES or (stage.random == MAYBE and stage.drew is not False)
             for stage in self._present().stages
@@ -94,10 +91,7 @@ class Chain:
 
     @property
     def repeatable(self) -> bool:
-        """Whether stages can run again without knowing how their first run began.
-
-        Then no output depends on a buffer that a run moves, and nothing is drawn at random.
-        """
+        """Whether nothing is drawn, and no output depends on a buffer that a run moves."""
         stages = self._present().stages
         return not self.random and all(stage.idle.issuperset(stage.state) for stage in stages)
 
@@ -112,10 +106,7 @@ class Chain:
         return self._find(inputs)[0] is not None
 
     def is_proved(self, inputs: Inputs, *, many: bool = False) -> bool:
-        """Whether the stages for such a call, in the model's present mode, were proved.
-
-        `many` asks for one of several micro-batches.
-        """
+        """Whether stages were proved for such a call, or (`many`) such a micro-batch of several."""
         found, leaves = self._find(inputs)
         return found is not None and (many, self._sizes(leaves)) in found.proved
 
@@ -126,10 +117,7 @@ class Chain:
         found.proved.add((many, self._sizes(leaves)))
 
     def cut_alone(self, inputs: Inputs) -> bool:
-        """Cut anew for the sizes of this call; False if that was done already.
-
-        An export leaves sizes open and may not know every condition on them.
-        """
+        """Cut anew for the sizes of this call, on which exports may depend; False if done."""
         found, leaves = self._find(inputs)
         sizes = self._sizes(leaves)
         if found is None or found.sizes == sizes:

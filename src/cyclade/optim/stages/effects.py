@@ -46,10 +46,7 @@ def module_randomness(module: nn.Module) -> int:
 
 
 def save_rng(*values: Any) -> RngState:
-    """The state of Python's, NumPy's and torch's generators on the host.
-
-    With those on the devices of `values`: nested tensors, or devices.
-    """
+    """The state of Python's, NumPy's and torch's generators, also on the devices of `values`."""
     state: RngState = {
         "python": random.getstate(),
         "numpy": np.random.get_state(),  # noqa: NPY002

@@ -217,11 +217,7 @@ def version(tensor: Tensor) -> int:
 
 @contextmanager
 def preserved_inputs(inputs: Inputs) -> Iterator[None]:
-    """Call a model that may write to its inputs, and leave them as they were.
-
-    The model gets the very tensors, since a loss may differentiate in them; those that require
-    gradients cannot be written to.
-    """
+    """Call a model with the very tensors of its inputs, and leave them as they were."""
     leaves = pytree.tree_leaves((inputs.args, dict(inputs.kwargs)))
     given = {str(k): v for k, v in enumerate(leaves)}
     own = [k for k, v in given.items() if isinstance(v, Tensor) and not v.requires_grad]

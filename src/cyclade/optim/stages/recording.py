@@ -170,11 +170,7 @@ class _Tracer(fx.Tracer):
 
 
 def trace(model: nn.Module, called: Signature, names: Names) -> Traced:
-    """Record ``model``'s forward for calls of the given signature.
-
-    Raises whatever the model's code raises on symbolic values, and TraceError for what the
-    record would lose.
-    """
+    """Record ``model``'s forward for such calls; a TraceError says what the record would lose."""
     if hooked(model):
         raise TraceError("the model itself has hooks, which the stages would skip")
     tracer = _Tracer(called)

@@ -21,10 +21,7 @@ OTHER_KERNELS = 1e4  # and runs of different ones
 
 
 def same(a: Any, b: Any, *, loose: float = 0, scale: float = 0.0) -> bool:
-    """Whether two (nested) values are equal: bit for bit, or up to ``loose`` roundings.
-
-    Roundings are those of the largest entry, or of ``scale`` if that is larger.
-    """
+    """Whether (nested) values are equal, or up to `loose` roundings of the largest or `scale`."""
     left, left_spec = pytree.tree_flatten(a)
     right, right_spec = pytree.tree_flatten(b)
     if len(left) != len(right) or left_spec != right_spec:
@@ -118,10 +115,7 @@ def verify(chain: Chain, inputs: Inputs, *, briefly: bool = False) -> None:
 
 
 def _check_repeatable(chain: Chain, inputs: Inputs, keep: Keep, expected: Any) -> float:
-    """Refuse a model whose output depends on what its Python code has stored.
-
-    Returns how loose comparisons must be, when a kernel does not repeat its last bits.
-    """
+    """Refuse a model that depends on stored Python state; how loose comparisons must be."""
     changed = keep.changed()
     keep.tensors()
     again = _called(chain, inputs)
