@@ -20,7 +20,7 @@ from cyclade.optim.sharded import ShardedSCCD, ShardedVROCCD
 
 
 class Plain(nn.Module):
-    """A model that is no Sequential, with a unit inside and parameters of its own."""
+    """A model with units inside, and parameters that are the root's own."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,30 +32,18 @@ class Plain(nn.Module):
         return self.last(torch.tanh(self.second(self.first(x))))  # type: ignore[no-any-return]
 
 
-def sequential() -> nn.Module:
-    return nn.Sequential(
-        nn.Sequential(nn.Linear(6, 7), nn.Tanh()), nn.Sequential(nn.Linear(7, 5), nn.Tanh()),
-        nn.Flatten(), nn.Linear(5, 3),
-    )  # fmt: skip
+LAYERS = ["first.0", "second", "last"]  # the blocks of the twin
 
 
-# How each model is made, its units, and its layers, which are the blocks of the twin.
-MODELS: dict[str, tuple[Callable[[], nn.Module], list[str], list[str]]] = {
-    "sequential": (sequential, ["0", "1", "3"], ["0.0", "1.0", "3"]),
-    "whole": (Plain, ["first", "second"], ["first.0", "second", "last"]),
-}
-
-
-def shard(model: Any) -> nn.Module:
-    name = "sequential" if isinstance(model, nn.Sequential) else "whole"
-    for unit in (*MODELS[name][1], ""):
+def shard(model: Any, *more: str) -> nn.Module:
+    for unit in ("first", "second", *more, ""):
         fully_shard(model.get_submodule(unit))
     return model  # type: ignore[no-any-return]
 
 
-def net(name: str) -> nn.Module:
+def net() -> nn.Module:
     torch.manual_seed(0)
-    return MODELS[name][0]().double()
+    return Plain().double()
 
 
 def mine(whole: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
@@ -70,10 +58,10 @@ def close(sharded: nn.Module, plain: nn.Module) -> None:
         assert p.grad is None
 
 
-def pair(model: str, method: str, order: Any) -> tuple[Any, ...]:
+def pair(method: str, order: Any, *more: str) -> tuple[Any, ...]:
     """Sharded over both ranks, and in this process alone with the same blocks."""
     alone = dist.new_group([dist.get_rank()], use_local_synchronization=True)
-    own, twin = shard(net(model)), net(model)
+    own, twin = shard(net(), *more), net()
     options: dict[str, Any] = {"lr": 0.2, "weight_decay": 0.01, "order": order, "seed": 5}
     if method == "SCCD":
         sharded: Any = ShardedSCCD(own, F.cross_entropy, **options)
@@ -81,7 +69,7 @@ def pair(model: str, method: str, order: Any) -> tuple[Any, ...]:
         options |= {"b": 12, "b_small": 3}
         sharded = ShardedVROCCD(own, F.cross_entropy, **options)
     kind = SCCD if method == "SCCD" else VROCCD
-    blocks = [[f"{layer}.weight", f"{layer}.bias"] for layer in MODELS[model][2]]
+    blocks = [[f"{layer}.weight", f"{layer}.bias"] for layer in LAYERS]
     ref = kind(twin, F.cross_entropy, blocks=blocks, process_group=alone, **options)
     return own, twin, sharded, ref
 
@@ -90,8 +78,8 @@ def sizes(method: str) -> list[int]:
     return [12] * 5 if method == "SCCD" else [12, 3, 5, 12, 3, 3]
 
 
-def trajectory(model: str, method: str, order: Any) -> None:
-    own, twin, sharded, ref = pair(model, method, order)
+def trajectory(method: str, order: Any) -> None:
+    own, twin, sharded, ref = pair(method, order)
     for k, size in enumerate(sizes(method)):
         loss = sharded.step(*mine(batch(size, k)))
         wanted = ref.step(*batch(size, k))
@@ -100,7 +88,8 @@ def trajectory(model: str, method: str, order: Any) -> None:
 
 
 def micro_batches() -> None:
-    own, twin, sharded, ref = pair("sequential", "SCCD", "forward")
+    """For a model whose root has no parameters of its own."""
+    own, twin, sharded, ref = pair("SCCD", "forward", "last")
     for k in range(3):
         x, y = mine(batch(12, k))
         sharded.step([(x[:2], y[:2]), (x[2:], y[2:])])
@@ -109,7 +98,7 @@ def micro_batches() -> None:
 
 
 def a_rank_without_samples_is_refused() -> None:
-    own, twin, sharded, _ = pair("sequential", "SCCD", "forward")
+    own, twin, sharded, _ = pair("SCCD", "forward")
     x, y = batch(8, 0)
     x, y = (x, y) if dist.get_rank() == 0 else (x[:0], y[:0])
     raises(ValueError, "waits for all of them", lambda: sharded.step(x, y))
@@ -117,11 +106,11 @@ def a_rank_without_samples_is_refused() -> None:
 
 
 def a_resumed_run_goes_on() -> None:
-    own, twin, sharded, ref = pair("sequential", "VRO-CCD", "shuffled")
+    own, twin, sharded, ref = pair("VRO-CCD", "shuffled")
     for k, size in enumerate(sizes("VRO-CCD")):
         if k == 3:
             state, weights = sharded.state_dict(), own.state_dict()
-            own = shard(net("sequential"))
+            own = shard(net())
             own.load_state_dict(weights)
             sharded = ShardedVROCCD(own, F.cross_entropy, b=12, b_small=3, order="shuffled")
             sharded.load_state_dict(state)
@@ -132,7 +121,7 @@ def a_resumed_run_goes_on() -> None:
 
 def checkpoints_hold_the_shards_of_every_rank(folder: Path) -> None:
     """In a folder for each; one folder for all would hold those of the first rank."""
-    own, _, sharded, _ = pair("sequential", "VRO-CCD", "forward")
+    own, _, sharded, _ = pair("VRO-CCD", "forward")
     for k, size in enumerate([12, 3]):
         sharded.step(*mine(batch(size, k)))
     for parts in ({"model": own}, {"opt": sharded}):
@@ -145,7 +134,7 @@ def checkpoints_hold_the_shards_of_every_rank(folder: Path) -> None:
     alone = [dist.new_group([rank]) for rank in range(2)][dist.get_rank()]
     kept = Checkpoints(folder / str(dist.get_rank()), process_group=alone)
     kept.save(2, model=own, opt=sharded)
-    again = shard(net("sequential"))
+    again = shard(net())
     opt = ShardedVROCCD(again, F.cross_entropy, b=12, b_small=3, order="forward")
     assert kept.load(model=again, opt=opt) == {"step": 2}
     for k, size in enumerate([3, 12]):
@@ -157,7 +146,7 @@ def checkpoints_hold_the_shards_of_every_rank(folder: Path) -> None:
 
 def only_shards_are_kept() -> None:
     """Between steps and in the state every tensor has the size of a shard."""
-    own, _, sharded, _ = pair("sequential", "VRO-CCD", "forward")
+    own, _, sharded, _ = pair("VRO-CCD", "forward")
     for k, size in enumerate([12, 3, 12]):
         sharded.step(*mine(batch(size, k)))
     local = sum(p.to_local().numel() for p in own.parameters())
@@ -168,13 +157,13 @@ def only_shards_are_kept() -> None:
 
 
 def what_is_not_exact_is_refused() -> None:
-    plain, own, half = net("sequential"), shard(net("sequential")), net("sequential")
-    fully_shard(half[0])  # type: ignore[index]
+    plain, own, half = net(), shard(net()), net()
+    fully_shard(half.first)  # type: ignore[arg-type]
     drop = nn.Sequential(nn.Linear(6, 5), nn.Dropout(0.5), nn.Linear(5, 3)).double()
     fully_shard(drop)
     for words, model, options in (
         ("no unit of torch's fully_shard", plain, {}),
-        ("1.0.weight is in no unit", half, {}),
+        ("second.weight is in no unit", half, {}),
         ("1 (Dropout) does not repeat", drop, {}),
         ("lr must be", own, {"lr": -1.0}),
         ("greedy", own, {"order": "greedy"}),
@@ -184,7 +173,7 @@ def what_is_not_exact_is_refused() -> None:
 
 
 def nan_moves_nothing() -> None:
-    own, twin, sharded, _ = pair("sequential", "SCCD", "forward")
+    own, twin, sharded, _ = pair("SCCD", "forward")
     x, y = mine(batch(12, 0))
     if dist.get_rank() == 1:
         x[0, 0] = float("nan")
@@ -199,8 +188,8 @@ def cases(folder: Path = Path()) -> dict[str, Callable[[], None]]:
         only_shards_are_kept, what_is_not_exact_is_refused, nan_moves_nothing,
     ]  # fmt: skip
     found: dict[str, Callable[[], None]] = {
-        f"shards, {model}, {method}, {order}": partial(trajectory, model, method, order)
-        for model in MODELS for method in ("SCCD", "VRO-CCD") for order in orders
+        f"shards, {method}, {order}": partial(trajectory, method, order)
+        for method in ("SCCD", "VRO-CCD") for order in orders
     }  # fmt: skip
     found |= {f"shards, {check.__name__}": check for check in checks}
     last = checkpoints_hold_the_shards_of_every_rank

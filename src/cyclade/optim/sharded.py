@@ -6,9 +6,8 @@ forward pass and for the backward pass, which `torch.autograd.grad` runs down to
 other gradient is formed, and g^j is reduced and scattered here. The update touches the rank's own
 shard, and the trajectory is that of one process.
 
-What a cycle sends: every gradient once, as FSDP does. In forward order unit i of m is gathered for
-i forward and i backward passes, once more to go on from it, and once because FSDP fetches it ahead:
-2i + 2 times (the last one 2m times), where a step of FSDP gathers it twice.
+Every gradient is sent once a cycle, as FSDP does. In forward order unit i of m is gathered for m
+forward and i backward passes, where a step of FSDP gathers it twice.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ from cyclade.optim.cycle.sweep import NotFiniteError
 from cyclade.optim.net import Batch, flatten, unflatten
 from cyclade.optim.page_sampler import page_sizes
 from cyclade.optim.ranks.distributed import ManyProcesses
-from cyclade.optim.stages import Inputs
 from cyclade.ranks import Ranks
 from cyclade.sampling.orders import Greedy, as_order
 
@@ -44,7 +42,7 @@ class Unit:
     """One FSDP unit: the parameters that it gathers itself, not those of units inside it."""
 
     def __init__(self, name: str, module: Any) -> None:
-        self.name, self.module, self.stage = name, module, 0
+        self.name, self.module = name, module
         units: list[Any] = [m for m in module.modules() if isinstance(m, FSDPModule)]
         inside = {m for unit in units if unit is not module for m in unit.modules()}
         own = [m for m in module.modules() if m not in inside]
@@ -79,31 +77,21 @@ class ShardedSweep:
 
     def __init__(self, net: ShardedNet, point: ShardedPoint, batches: Sequence[Batch]) -> None:
         self._net, self._point, self._batches = net, point, batches
-        self._reached: list[tuple[int, Any]] = [(0, None)] * len(batches)
-        self.get = point.get
+        self.get, self.set = point.get, point.set
         self.loss: Tensor | None = None
-
-    def set(self, j: int, u: Tensor) -> None:
-        self._point.set(j, u)
-        stage = self._net.units[j].stage  # values that passed through it are no longer true
-        self._reached = [(0, None) if at > stage else (at, h) for at, h in self._reached]
 
     def grad(self, j: int) -> Tensor:
         """This rank's part of ∇^j over the whole batch."""
         net, unit = self._net, self._net.units[j]
         losses, total = [], None
         with net.at(self._point):
-            for k, batch in enumerate(self._batches):
-                at, h = self._reached[k] if self._reached[k][0] <= unit.stage else (0, None)
-                with torch.no_grad():
-                    h = net.run(batch, at, h, unit.stage)
-                self._reached[k] = (unit.stage, h)
+            for batch in self._batches:
                 seen: list[Any] = []  # the whole parameters, as this pass uses them
                 watch = unit.module.register_forward_pre_hook(
                     lambda *_, seen=seen: seen.append(unit.params)
                 )
                 with torch.enable_grad(), watch:
-                    output = net.run(batch, unit.stage, h, len(net.stages))
+                    output = net.model(*batch.inputs.args, **batch.inputs.kwargs)
                     loss = batch.weight * net.loss_fn(output, batch.target)
                     parts = torch.autograd.grad(loss, seen[0], materialize_grads=True)
                 losses.append(loss.detach())
@@ -123,28 +111,15 @@ def _scattered(g: Tensor, p: Any) -> Tensor:
 
 
 class ShardedNet:
-    """A model in FSDP units, the stages it runs through, and its loss.
-
-    The units with parameters come in the order of the model; what belongs to the root alone comes
-    last. A `Sequential` whose own parameters all lie in its children's units is run from the middle
-    on; any other model is one stage.
-    """
+    """A model in FSDP units (in its order; what belongs to the root alone last), and its loss."""
 
     def __init__(self, model: nn.Module, loss_fn: Callable[..., Tensor]) -> None:
         self.model, self.loss_fn = model, loss_fn
         found = [Unit(name, m) for name, m in model.named_modules() if isinstance(m, FSDPModule)]
         self.units = sorted((u for u in found if u.params), key=lambda u: u.module is model)
         _check(model, self.units)
-        self.stages: list[nn.Module] = [model]
-        if isinstance(model, nn.Sequential) and self.units[-1].module is not model:
-            self.stages = list(model)
-            numbered = reversed(list(enumerate(model)))
-            inside = {m: s for s, stage in numbered for m in stage.modules()}
-            for unit in self.units:
-                unit.stage = inside[unit.module]
         self.ranks = Ranks(self.units[0].params[0].device_mesh.get_group())
         self.point = ShardedPoint([[p.to_local() for p in unit.params] for unit in self.units])
-        self._begun = len(self.stages) == 1
 
     @contextmanager
     def at(self, point: ShardedPoint) -> Iterator[None]:
@@ -163,16 +138,6 @@ class ShardedNet:
     def _take(self, point: ShardedPoint) -> None:
         for block, values in zip(self.point.shards, point.shards, strict=True):
             torch._foreach_copy_(block, values)
-
-    def run(self, batch: Batch, first: int, h: Any, last: int) -> Any:
-        """The value at the input of stage `last`, from that of stage `first`."""
-        if not self._begun:  # FSDP wants its first pass to go through the whole model
-            self.model(*batch.inputs.args, **batch.inputs.kwargs)
-            self._begun = True
-        for k in range(first, last):
-            call = batch.inputs if k == 0 else Inputs((h,))
-            h = self.stages[k](*call.args, **call.kwargs)
-        return h
 
 
 def _check(model: nn.Module, units: list[Unit]) -> None:
@@ -293,8 +258,8 @@ class ShardedSCCD(_ShardedOptimizer):
     Experimental: names and options may change from one version to the next.
 
     Call `fully_shard` on the parts that are to be blocks and then on the model itself. Each rank
-    gives its part of the batch; the trajectory is that of one process. A `Sequential` of units is
-    run from the unit in turn on, any other model as a whole.
+    gives its part of the batch; the trajectory is that of one process. The model runs as a whole
+    for each block.
 
     Parameters
     ----------
