@@ -268,6 +268,12 @@ class TestPictures:
         scored = quick(linear.LassoCV(), scoring="r2").fit(X, y)
         assert scored.plot(ax=display.ax_).ax_.get_ylabel() == "r2"
         assert quick(linear.RobustRegressionCV()).fit(X, y).plot().name == "held-out loss"
+        with pytest.raises(TypeError, match="must be a …CV estimator, got Lasso"):
+            linear.plot_cv(linear.Lasso().fit(X, y))
+        sizes = linear.BestSubsetCV(max_size=4).fit(X, y)
+        assert ", size = " in sizes.summary()
+        axes = linear.plot_cv(sizes).ax_
+        assert (axes.get_xscale(), axes.get_xlabel()) == ("linear", "features")
 
 
 @pytest.mark.filterwarnings("ignore:path stopped without a certificate")

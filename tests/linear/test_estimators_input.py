@@ -48,6 +48,7 @@ def test_alpha_must_be_a_number(alpha):
         (linear.GroupLasso(0.1, groups=2, group_weights=[1.0]), "one entry for each of the 4"),
         *((linear.GroupLasso(0.1, groups=groups), "groups must be one size, sizes that add up to")
           for groups in (2.0, None, [2, 3], "abc", [])),
+        (linear.GroupLasso(0.1, groups="columns"), "goes by the names of a dataframe, and X has"),
         # Every feature by itself, or all in one group: nobody can tell.
         (linear.GroupLasso(0.1, groups=[1] * 8), "ones may be sizes or labels"),
         (linear.RobustRegression(0.1, loss="squared"), "loss must be one of huber, cauchy"),

@@ -140,6 +140,8 @@ def test_cross_validation_chooses_an_alpha_between():
 def test_what_cannot_be_fitted_is_named():
     with pytest.raises(ValueError, match="positive diagonal"):
         graphical_lasso(np.zeros((2, 2)), 0.1)
+    with pytest.raises(ValueError, match="drop constant columns"):
+        GraphicalLasso(0.1).fit(np.c_[draw(50, 3), np.full(50, 0.1)])
     with pytest.raises(ValueError, match="square matrix"):
         graphical_lasso(np.ones((2, 3)), 0.1)
     with pytest.raises(ValueError, match="weights must be symmetric"):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from cyclade import linear
 from cyclade.linear import (
     GeneralizedLinearClassifierCV,
     GeneralizedLinearCV,
@@ -465,6 +466,13 @@ def test_bad_arguments_are_named(change, message):
     y, penalty = given.pop("y"), given.pop("penalty")
     with pytest.raises(ValueError, match=message):
         solve(RowChunks(DENSE, rows=50), y, "squared", penalty, **given)
+
+
+@pytest.mark.parametrize("name", ["BestSubset", "BestSubsetCV", "CoxRegression", "SqrtLassoCV"])
+def test_models_that_need_x_in_memory_say_so(name):
+    model = getattr(linear, name)()
+    with pytest.raises(ValueError, match=f"X must be in memory, not in chunks, for {name}"):
+        model.fit(RowChunks(DENSE, rows=50), TARGETS["positive"])
 
 
 def test_bad_tables_are_named():

@@ -115,7 +115,9 @@ def check_gram(precompute: Any, p: int) -> Any:
 
 def as_groups(groups: Any, p: int, names: Array | None) -> Any:
     """Groups by sizes, labels or names as lists of features; one size and lists are left alone."""
-    if isinstance(groups, str) and groups == "columns" and names is not None:
+    if isinstance(groups, str) and groups == "columns":
+        if names is None:
+            raise ValueError('groups: "columns" goes by the names of a dataframe, and X has none')
         groups = [str(name).partition("=")[0] for name in names]
     accepted = f"one size, sizes that add up to {p}, {p} labels or lists of features"
     require(isinstance(groups, Integral) or np.iterable(groups), "groups", groups, accepted)

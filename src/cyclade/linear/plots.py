@@ -11,16 +11,19 @@ from cyclade._extras import needs
 from cyclade.linear.losses import Array
 
 
-def _begin(display: Any, ax: Any, of: str) -> Any:
-    """The axes that a display draws on, alpha falling from left to right."""
+def _begin(display: Any, ax: Any, alphas: Array, of: str) -> Any:
+    """The axes that a display draws on, alpha falling from left to right, or sizes from 0 on."""
     if ax is None:
         with needs("plot"):
             import matplotlib.pyplot as plt
         ax = plt.subplots(layout="constrained")[1]
     display.ax_, display.figure_ = ax, ax.figure
-    ax.set_xscale("log")
-    ax.invert_xaxis()
-    ax.set(xlabel="alpha", ylabel=of)
+    ax.set_ylabel(of)
+    if np.min(alphas) == 0.0:  # sizes of the best subset
+        ax.set_xlabel("features")
+    else:
+        ax.set(xscale="log", xlabel="alpha")
+        ax.invert_xaxis()
     return ax
 
 
@@ -62,7 +65,7 @@ class PathDisplay:
         **style
             For Matplotlib's `plot`.
         """
-        ax = _begin(self, ax, "coefficient")
+        ax = _begin(self, ax, self.path.alphas, "coefficient")
         path, coefs = self.path, np.asarray(self.path.coefs)
         outputs = coefs if coefs.ndim == 3 else coefs[None]
         self.lines_ = []
@@ -116,7 +119,7 @@ class CVDisplay:
 
     def plot(self, ax: Any = None, **style: Any) -> CVDisplay:
         """Draw on `ax`, or on a new figure; `style` is for Matplotlib's `plot`."""
-        ax = _begin(self, ax, self.name)
+        ax = _begin(self, ax, self.alphas, self.name)
         (self.line_,) = ax.plot(self.alphas, self.mean, **{"label": "mean", **style})
         low, high = self.mean - self.std, self.mean + self.std
         shade = {"alpha": 0.25, "color": self.line_.get_color(), "label": "one standard error"}
@@ -161,6 +164,11 @@ def plot_cv(model: Any, *, ax: Any = None, **style: Any) -> CVDisplay:
     """
     from sklearn.utils.validation import check_is_fitted
 
+    if not hasattr(model, "rule"):
+        raise TypeError(
+            f"plot_cv: model must be a …CV estimator, got {type(model).__name__}; "
+            "plot_path draws a path"
+        )
     check_is_fitted(model, "score_path_")
     sign, name = (1.0, str(model.scoring)) if model.scoring is not None else (-1.0, "held-out loss")
     if hasattr(model, "mse_path_"):

@@ -153,6 +153,7 @@ class LinearModel(FittedModel):
     _form: ClassVar[Any]  # of the penalty; arguments besides λ are parameters of that name
     _adapts: ClassVar[bool] = False  # whether the penalty depends on the rows
     _multi_output: ClassVar[bool] = False  # whether y may have several columns
+    _takes_chunks: ClassVar[bool] = True
     _single_output: ClassVar[bool] = True  # whether it may have one
     _lengths: ClassVar[tuple[int, ...] | None] = None  # of a table's chunks, if y alone says them
     _positive_only: ClassVar[bool] = False
@@ -333,6 +334,8 @@ class LinearModel(FittedModel):
         some = "True or False; bounds of single features are penalties.Box(lower, upper)"
         require(isinstance(flag, (bool, np.bool_, int)), "positive", flag, some)
         if in_chunks(X):
+            if not self._takes_chunks:
+                raise ValueError(f"X must be in memory, not in chunks, for {type(self).__name__}")
             if self.formula is not None:
                 raise ValueError("formula must be None for tables in chunks")
             data: Data = chunked("estimators").table_data(self, X, y, sample_weight, offset)

@@ -83,7 +83,7 @@ def graphical_lasso(
     if S.ndim != 2 or S.shape[0] != S.shape[1] or not np.isfinite(S).all():
         raise ValueError(f"S must be a square matrix of finite numbers, got shape {S.shape}")
     if not np.allclose(S, S.T, atol=1e-8 * abs(S).max()) or (np.diag(S) <= 0.0).any():
-        raise ValueError("S must be symmetric with a positive diagonal: no variable is constant")
+        raise ValueError("S must be symmetric with a positive diagonal: drop constant columns")
     lam = np.full(S.shape, alpha) if weights is None else alpha * np.asarray(weights, np.float64)
     if lam.shape != S.shape or (lam < 0).any() or not np.array_equal(lam, lam.T):
         raise ValueError("weights must be symmetric, of the shape of S, and nowhere negative")
@@ -215,7 +215,9 @@ class GraphicalLasso(Declared, EmpiricalCovariance):  # type: ignore[misc]
     def _moments(self, X: Array, weights: Array | None) -> tuple[Array, Array]:
         s = np.full(len(X), 1.0 / len(X)) if weights is None else weights / weights.sum()
         means = np.zeros(X.shape[1]) if self.assume_centered else s @ X
-        A = (X - means) * np.sqrt(s)[:, None]
+        A = X - means
+        A[:, np.abs(A).max(axis=0) <= 1e-13 * np.abs(means)] = 0.0  # constant but for rounding
+        A *= np.sqrt(s)[:, None]
         return means, A.T @ A
 
     def _along(self, S: Array, alphas: Any) -> list[GraphicalSolution]:

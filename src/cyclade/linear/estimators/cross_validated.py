@@ -185,7 +185,7 @@ class CrossValidated(LinearModel):
         kind = "minus the mean squared error" if hasattr(self, "mse_path_") else kind
         return [
             f"score {self.mean_score_[at]:.4g} ± {self.std_score_[at]:.2g} ({kind}), rule "
-            f'"{self.rule}", {self.score_path_.shape[1]} folds, {len(self.alphas_)} alphas'
+            f'"{self.rule}", {self.score_path_.shape[1]} folds, {len(self.alphas_)} {self._chosen}s'
         ]
 
     def get_metadata_routing(self) -> MetadataRouter:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -17,7 +17,7 @@ from cyclade._extras import needs
 from cyclade.linear import Certificate
 from cyclade.linear.checks import check_offset, chunked, in_chunks
 from cyclade.linear.estimators.declare import Declared
-from cyclade.linear.estimators.frames import encoded, is_categorical
+from cyclade.linear.estimators.frames import encoded, holds_dates, is_categorical
 from cyclade.linear.losses import Array
 from cyclade.linear.results import worst
 
@@ -31,15 +31,14 @@ def text_named(X: Any) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError) as error:  # TypeError: dates beside numbers, and the like
-        if str(error).startswith("X: column "):  # a column is named already
+        if str(error).startswith(("X: ", "formula: ", "Expected unique")):  # it is not of text
             raise
         for name in getattr(X, "columns", ()):
             try:
                 column = X[name]
                 if is_categorical(column):
                     continue
-                dtype = getattr(column, "dtype", None)
-                if getattr(dtype, "kind", np.asarray(column).dtype.kind) in ("m", "M"):
+                if holds_dates(column):
                     raise TypeError("it holds dates")  # which alone would pass as numbers
                 np.asarray(column, np.float64)
             except (ValueError, TypeError):
@@ -52,6 +51,8 @@ def text_named(X: Any) -> Iterator[None]:
 
 class FittedModel(Declared):
     """What `fit` sets, and what it is good for."""
+
+    _chosen: ClassVar[str] = "alpha"  # the word for `alpha_`
 
     coef_: Annotated[
         Array,
@@ -184,10 +185,9 @@ class FittedModel(Declared):
             How many features are listed. They are ranked as in `coef_table`.
         """
         coef, names, chosen = self._ranked()[:3]
-        lines = [
-            f"{type(self).__name__}: {len(chosen)} of {coef.shape[1]} features selected"
-            + (f", alpha = {self.alpha_:.4g}" if getattr(self, "alpha_", None) is not None else "")
-        ]
+        lines = [f"{type(self).__name__}: {len(chosen)} of {coef.shape[1]} features selected"]
+        if getattr(self, "alpha_", None) is not None:
+            lines[0] += f", {self._chosen} = {self.alpha_:.4g}"
         for j in chosen[:limit]:
             lines.append(f"  {names[j]}: " + ", ".join(f"{value:.4g}" for value in coef[:, j]))
         if len(chosen) > limit:

@@ -5,6 +5,7 @@ The dense matrix is never made: a row has one entry for each categorical column.
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from typing import Any
 
@@ -61,16 +62,11 @@ class FrameEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         require_frame(X)
         self.levels_: dict[Any, list[Any]] = {}
         if self.formula is not None:
-            with needs("formula", "formula"):
-                formulaic: Any = import_module("formulaic")
             if "~" in self.formula:
                 raise ValueError(
                     f"formula: must name columns of X alone, without ~ and y, got {self.formula!r}"
                 )
-            try:
-                made = formulaic.model_matrix(self.formula, X, output="sparse", na_action="raise")
-            except formulaic.errors.FormulaicError as error:  # a name that X lacks, bad grammar
-                raise ValueError(f"formula: {self.formula!r} cannot be read: {error}") from None
+            made = self._read(self.formula, X)
             self._spec, self._names = made.model_spec, list(made.model_spec.column_names)
             return self
         self._columns, self._names = list(X.columns), []
@@ -86,7 +82,7 @@ class FrameEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "levels_")
         require_frame(X)
         if self.formula is not None:
-            X = self._spec.get_model_matrix(X, na_action="raise")
+            X = self._read(self._spec, X)
             kept = [j for j, name in enumerate(self._names) if name != "Intercept"]
             return sparse.csc_matrix(X)[:, kept]
         lost = [name for name in self._columns if name not in X.columns]
@@ -97,23 +93,38 @@ class FrameEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         indptr = np.concatenate([[0], np.cumsum(counts)])
         return sparse.csc_matrix((data, indices, indptr), shape=(len(X), len(self._names)))
 
+    def _read(self, spec: Any, X: Any) -> Any:
+        """The matrix of a formula, or of one that was read before."""
+        with needs("formula", "formula"):
+            formulaic: Any = import_module("formulaic")
+        errors = formulaic.errors
+        try:
+            with warnings.catch_warnings():
+                # Levels that the fit did not see would count as the one that is left out.
+                warnings.simplefilter("error", errors.DataMismatchWarning)
+                return formulaic.model_matrix(spec, X, output="sparse", na_action="raise")
+        except (errors.FormulaicError, errors.DataMismatchWarning, ValueError) as error:
+            said = str(error).partition(". They are being")[0]
+            raise ValueError(f"formula: {self.formula!r} cannot be read: {said}") from None
+
     def _column(self, name: Any, column: Any) -> tuple[Array, Array, Array]:
         """Entries, their rows, and how many each of the columns has that are made of this one."""
         if name not in self.levels_:
+            if holds_dates(column):  # which would pass as numbers
+                raise TypeError("it holds dates")
             values = np.asarray(column, np.float64)
             rows = np.flatnonzero(values).astype(np.int32)
             return values[rows], rows, np.array([rows.size])
         known = {level: k for k, level in enumerate(self.levels_[name])}
-        declared = is_categorical(column)
-        levels, codes = levels_of(column if declared else as_categorical(column))
+        levels, codes = levels_of(column if is_categorical(column) else as_categorical(column))
         if (codes < 0).any():
             raise ValueError(f"X: column {name!r} has missing values: fill or drop them")
         found = np.array([known.get(level, -1) for level in levels], np.int64)[codes]
         if (found < 0).any():
             level = levels[codes[np.argmin(found)]]
-            hint = "" if declared else '; the fit had levels here: astype("category")'
+            seen = ", ".join(map(repr, self.levels_[name][:5])) + ", …" * (len(known) > 5)
             raise ValueError(
-                f"X: column {name!r} has level {level!r}, which the fit did not see{hint}"
+                f"X: column {name!r} has level {level!r}, which the fit did not see; it saw {seen}"
             )
         counts = np.bincount(found, minlength=len(known))
         if len(known) < 2**15:
@@ -136,6 +147,11 @@ def is_categorical(column: Any) -> bool:
     """Whether a column of a dataframe is declared to have levels."""
     kind = str(getattr(column, "dtype", ""))
     return kind == "category" or kind.startswith(("Categorical", "Enum"))
+
+
+def holds_dates(column: Any) -> bool:
+    """Whether a column of a dataframe holds times or spans of time."""
+    return getattr(getattr(column, "dtype", None), "kind", np.asarray(column).dtype.kind) in "mM"
 
 
 def as_categorical(column: Any) -> Any:

@@ -10,7 +10,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from cyclade._checks import choice, whole_number
-from cyclade.linear.checks import check_weights, in_chunks
+from cyclade.linear.checks import check_weights
 from cyclade.linear.cox import Cox, as_survival, concordance
 from cyclade.linear.estimators.base import Data, Encoded, Regressor, Single
 from cyclade.linear.estimators.cross_validated import CrossValidated
@@ -63,6 +63,7 @@ class CoxRegression(Regressor, Single):
 
     _targets = "rng.exponential(np.exp(-2.0 * X[:, 0]))"
     _positive_only, _multi_output = True, False
+    _takes_chunks = False  # rows depend on one another
     _alpha_ratio = 0.05
     _has_intercept = False
 
@@ -75,8 +76,6 @@ class CoxRegression(Regressor, Single):
 
     def _data(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Data:
         choice("ties", self.ties, ("breslow", "efron"))
-        if in_chunks(X):
-            raise ValueError("X must be in memory: the rows of a Cox model depend on one another")
         return super()._data(X, y, sample_weight, offset)
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, Array]:

@@ -47,6 +47,7 @@ class SqrtLasso(Regressor, Single):
     _phi = Squared()
     _form = penalties.L1
     _multi_output = False
+    _takes_chunks = False
     _alpha_ratio = 0.05
 
     def _data(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Data:

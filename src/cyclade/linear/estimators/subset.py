@@ -200,6 +200,7 @@ class BestSubset(Regressor):
 
     _phi = Squared()
     _multi_output = False
+    _takes_chunks = False
 
     def _penalised(self, X: Any, y: Array, sample_weight: Array | None) -> Any:
         return None
@@ -286,6 +287,8 @@ class BestSubsetCV(CrossValidated, BestSubset):
     >>> np.flatnonzero(BestSubsetCV(rule="1se").fit(X, y).coef_)
     array([3, 7])
     """
+
+    _chosen = "size"
 
     # Sizes are tried, all up to the largest.
     size: Any = field(init=False, default=None)

@@ -163,7 +163,7 @@ def inference(
     choice("covariance", covariance, ("auto", "model", "sandwich"))
     rows = fitted_rows(model, X, y, sample_weight, offset)
     if rows.z.ndim > 1:
-        raise ValueError("model: inference is for one target or two classes")
+        raise ValueError("model: inference is for one target (y in one dimension) or two classes")
     require_fitted_rows(rows, model)
     coef, names = model._ranked()[:2]
     coef = np.ravel(np.asarray(coef, np.float64))
