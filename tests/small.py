@@ -120,54 +120,32 @@ def both(
         b_small = p = None
     x0 = np.linspace(-1, 1, problem.d)
     regs = per_block(reg, len(index))
-    iterates = real(
-        problem, chosen, order, index, x0, regs, Lambda, eta, seed, b, b_small, p, K, backend
-    )
+    sampler = make_sampler(chosen, FiniteSum(problem.n), b, b_small, p)
 
     def grad(x: Any, sample: Any, j: int) -> Any:
         idx = np.arange(problem.n) if sample is ALL else sample
         return problem.jac(x, idx)[index[j]]
 
-    reference = run(
-        grad,
-        x0,
-        index,
-        regs.prox,
-        Lambda,
-        make_sampler(chosen, FiniteSum(problem.n), b, b_small, p),
-        as_order(order, len(index)),
-        K=K,
-        eta=eta,
-        resample=chosen.resample,
-        rng=np.random.default_rng(seed),
-    )
-    return iterates, reference
-
-
-def real(
-    problem, chosen, order, index, x0, regs, Lambda, eta, seed, b, b_small, p, K, backend
-) -> list[Any]:
-    """x_0, …, x_K of `core.iterate`, as NumPy vectors."""
+    turns, rng = as_order(order, len(index)), np.random.default_rng(seed)
+    options = {"K": K, "eta": eta, "resample": chosen.resample, "rng": rng}
+    reference = run(grad, x0, index, regs.prox, Lambda, sampler, turns, **options)
+    derivatives: Any = Jacobian(problem.fun, problem.jac)
     if backend == "torch":
         import torch
 
         x0 = torch.as_tensor(x0)
         Lambda = [L if isinstance(L, float) else torch.as_tensor(L) for L in Lambda]
-        derivatives: Any = Autograd(problem.torch_fun)
-    else:
-        derivatives = Jacobian(problem.fun, problem.jac)
+        derivatives = Autograd(problem.torch_fun)
     layout = Layout.of(x0, [list(map(int, j)) for j in index])
     x = layout.point(x0)
     oracle = CallableOracle(layout, derivatives, problem.n, x.leaves[0])
-    sampler = make_sampler(chosen, FiniteSum(problem.n), b, b_small, p)
     state = start(oracle, x, sampler, np.random.default_rng(seed))
-    cycles = iterate(
-        state, oracle, regs, Fixed(Lambda, eta), sampler, as_order(order, layout.m), chosen.resample
-    )
-    found = [np.asarray(state.x.whole())]
+    steps, turns = Fixed(Lambda, eta), as_order(order, len(index))
+    cycles = iterate(state, oracle, regs, steps, sampler, turns, chosen.resample)
+    iterates = [np.asarray(state.x.whole())]
     for _ in range(K):
-        found.append(np.asarray(next(cycles).x.whole()))
-    return found
+        iterates.append(np.asarray(next(cycles).x.whole()))
+    return iterates, reference
 
 
 def largest_difference(iterates: list[Any], reference: Any) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+import suite
 from cyclade import (
     L1,
     MCP,
@@ -127,18 +128,9 @@ def test_scaling_evens_out_columns_over_many_decades() -> None:
 
 def nmf(noise: float = 0.0) -> tuple[Any, Any, Any, Any]:
     rng = np.random.default_rng(5)
-    V = rng.random((20, 3)) @ rng.random((3, 15))
-    x0 = {"W": rng.random((20, 3)), "H": rng.random((3, 15))}
-    V += noise * np.random.default_rng(1).random(V.shape)
-
-    def f(x: Any) -> float:
-        return float(0.5 * np.sum((x["W"] @ x["H"] - V) ** 2))
-
-    def g(x: Any) -> Any:
-        R = x["W"] @ x["H"] - V
-        return {"W": R @ x["H"].T, "H": x["W"].T @ R}
-
-    return V, x0, f, g
+    V = rng.random((20, 3)) @ rng.random((3, 15)) + noise * rng.random((20, 15))
+    case = suite.nmf("", V, 3)
+    return V, case.x0, case.fun, case.jac
 
 
 def least_squares(V: Any, share: float = 1.0) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import pickle
 from collections import OrderedDict
 from typing import Any, NamedTuple
@@ -189,27 +188,6 @@ def test_views_show_the_point_and_cannot_be_written() -> None:
     tensor.view()
     tensor.set(1, torch.ones(2))
     assert tensor.view().tolist() == [0, 0, 1, 1]
-
-
-def test_stamps_name_values() -> None:
-    layout = Layout.of(np.zeros(4), 2)
-    x = layout.point(np.zeros(4))
-    stamp, twin = x.stamp, x.copy()
-    assert twin.stamp is stamp
-    with x.moved(0, np.ones(2)):
-        assert x.stamp is not stamp
-        np.testing.assert_array_equal(x.whole(), [1, 1, 0, 0])
-    assert x.stamp is stamp
-    np.testing.assert_array_equal(x.whole(), 0)
-    x.set(0, np.ones(2))
-    assert x.stamp is not stamp
-    assert twin.stamp is stamp
-    assert copy.deepcopy(x).stamp is not x.stamp
-    assert pickle.loads(pickle.dumps(x)).stamp is not x.stamp
-    other = copy.deepcopy(x)
-    other.set(1, np.full(2, 5.0))
-    np.testing.assert_array_equal(other.view(), [1, 1, 5, 5])
-    np.testing.assert_array_equal(x.view(), [1, 1, 0, 0])
 
 
 def test_long_layouts_print_short() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 
 from cyclade import L1, Fixed, Layout, Page, PerBlock, iterate, start
 from cyclade.blocks.lag import Lag
-from cyclade.core import State
 from cyclade.oracles.callables import CallableOracle, Jacobian
 from cyclade.sampling.orders import ORDERS, Custom, as_order
 from small import Logistic
@@ -78,14 +76,6 @@ def test_merging_changes_no_bit(name: str, resample: str) -> None:
         np.testing.assert_array_equal(a.x.whole(), b.x.whole())
         np.testing.assert_array_equal(np.concatenate(a.g.arrays), np.concatenate(b.g.arrays))
     assert (merges > 0) == (name in ("greedy", "random", "lazy"))
-
-
-def test_a_merged_tape_can_be_saved_and_taken_up() -> None:
-    m = 6
-    *_, state = states(order_of("lazy", m), m, 50)
-    kept: State = pickle.loads(pickle.dumps(state))
-    assert len(kept.lag.tape) == len(state.lag.tape)
-    assert kept.lag.formed == state.lag.formed
 
 
 def test_a_fixed_order_needs_one_cycle_of_tape() -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from cyclade import L1, Backtracking, minimize
-from cyclade.certificates import noise_along, slope_along
 from small import bowl, squares
 from suite import CASES, Case
 
@@ -118,19 +117,6 @@ def test_half_the_curvature_is_not_accepted() -> None:
     np.testing.assert_allclose(res.x, 0.0, atol=1e-12)
 
 
-def test_slopes_by_differences_know_their_error() -> None:
-    rng = np.random.default_rng(0)
-    for dtype in (np.float64, np.float32):
-        for noise in (0.0, 1e-6):
-            draws = rng.standard_normal(100).tolist()
-
-            def phi(h: float) -> float:
-                return float(dtype(np.exp(h) + 3.0 + noise * draws.pop()))  # noqa: B023
-
-            found = slope_along(phi, 1.0, float(np.finfo(dtype).eps))
-            assert abs(found.value - 1.0) <= 8 * found.error
-
-
 def test_noisy_values_are_believed_less_not_blamed() -> None:
     """Values with an error of 1e-9, as a simulator or an iterative solver inside fun gives them."""
     rng = np.random.default_rng(4)
@@ -171,14 +157,6 @@ def test_a_fun_in_single_precision_is_not_blamed(kind: str, seed: int) -> None:
     assert "Check that jac is the gradient of fun" in turned.message
     short = minimize(fun, np.zeros(8), jac=lambda x: 0.7 * jac(x), blocks=2)
     assert not short.success or abs(short.fun - res.fun) < 3e-7 * abs(res.fun)
-
-
-def test_noise_of_values_is_measured_beside_a_kink_and_on_a_plateau() -> None:
-    eps = float(np.finfo(float).eps)
-    single = lambda h: float(np.float32(1.0 + 0.1 * h * h))  # noqa: E731  # flat next to 0
-    assert noise_along(single, 1.0, eps) > 1e-9
-    assert noise_along(lambda h: 1.0 + abs(h), 1.0, eps) < 4 * eps
-    assert noise_along(lambda h: 3.0, 1.0, eps) == eps
 
 
 KINKS: dict[str, tuple[Any, Any]] = {

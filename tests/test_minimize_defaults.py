@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cyclade import FiniteSum, Layout, minimize
-from cyclade.oracles.callables import CallableOracle, Jacobian
-from cyclade.steps.expected import batches_to_look_at, expected_smoothness
+from cyclade import minimize
 from suite import CASES, HARD_CASES, Case, heavy, linear, residual, squared
 
 METHODS = ["P-CCD", "SCCD", "VR-CCD", "VRO-CCD", "PAGE", "SGD"]
@@ -112,20 +110,3 @@ def test_the_guard_halves_eta_goes_back_and_says_so() -> None:
 def test_a_given_eta_is_never_touched() -> None:
     res = explosive(eta=0.01, every=5, max_cycles=50, tol=None)
     assert set(res.history["eta"][1:]) == {0.01}
-
-
-def test_default_smoothness_is_component_wise() -> None:
-    """‖E H_i²‖^½, not ‖E H_i‖: on heavy rows many times larger."""
-    A, y = heavy(3)
-    H = np.einsum("ni,nj->nij", A, A)
-    expected = math.sqrt(np.linalg.norm(np.mean(H @ H, axis=0), 2))
-    mean = np.linalg.norm(np.mean(H, axis=0), 2)
-    case = linear("", A, y, squared, residual)
-    f = Jacobian(case.fun, case.jac)
-    layout, rng = Layout.of(np.zeros(12)), np.random.default_rng(0)
-    oracle = CallableOracle(layout, f, 300, np.zeros(12))
-    batches, size = batches_to_look_at(FiniteSum(300), rng)
-    found = expected_smoothness(oracle, layout.point(np.zeros(12)), batches, size, 300, rng)
-    assert mean < 0.5 * expected
-    assert 0.3 * expected < found.L[0] < 2 * expected
-    assert 0.5 * mean < found.curvature[0] < 2 * mean

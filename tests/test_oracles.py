@@ -210,16 +210,6 @@ def test_a_trial_that_fails_leaves_the_point_alone(method: str) -> None:
     assert at.value() == value
 
 
-def test_trials_tell_zero_from_minus_zero() -> None:
-    layout = Layout.of(np.ones(2), 2)
-    x = layout.point(np.ones(2))
-    f = Jacobian(lambda x: float(np.copysign(1, x[0])), lambda x: x)
-    at = CallableOracle(layout, f, None, x.leaves[0]).sweep(x, ALL)
-    assert at.trial(0, np.array([0.0])) == 1
-    at.set(0, np.array([-0.0]))
-    assert at.value() == -1
-
-
 def test_a_gradient_buffer_that_is_used_again_does_no_harm() -> None:
     buffer = np.zeros(PROBLEM.d)
 
@@ -272,16 +262,6 @@ def test_evaluations_do_not_change_the_path() -> None:
                 oracle.evaluate(state.x, ALL)
         paths.append(state.x.whole())
     np.testing.assert_array_equal(*paths)
-
-
-def test_two_point_gradients_cost_a_value_an_entry() -> None:
-    calls = Calls()
-    oracle, x = oracle_of("2-point", calls)
-    at = oracle.sweep(x, ALL)
-    at.grad(0)
-    assert calls.fun == 1 + 3
-    at.grad(1), at.value()
-    assert calls.fun == 1 + 3 + 4  # f here was known
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
@@ -391,29 +371,3 @@ def test_what_is_wrong_with_a_users_sweep_is_named(methods: Any, error: str) -> 
 
 
 # ------------------------------------------------------------------------------- counting
-
-
-def test_counts_are_what_the_method_asks_for() -> None:
-    calls = Calls()
-    oracle, x = oracle_of("jac", calls)
-    sampler = Full(PROBLEM.n)
-    counted = Counting(oracle, sampler, oracle.layout.shares())
-    n, (first, *_) = PROBLEM.n, oracle.layout.shares()
-    at = counted.sweep(x, ALL)
-    at.grad(0), at.grad(0), at.value(), at.value()
-    assert (counted.gradients, counted.values) == (pytest.approx(n * first), n)
-    u = at.get(0) + 1
-    at.trial(0, u), at.trial(0, u)
-    assert counted.values == 2 * n
-    at.set(0, u)
-    at.value()
-    assert counted.values == 2 * n == calls.fun * n  # computed at the trial
-    again = counted.sweep(x, ALL)
-    again.value()
-    assert counted.values == 2 * n == calls.fun * n  # and not for the next cycle
-    counted.evaluate(x, ALL)
-    assert counted.values == 2 * n  # to watch a run is no part of it
-    at.trial(0, u + 1)
-    at.set(0, u + 2)
-    at.value()
-    assert counted.values == 4 * n == calls.fun * n

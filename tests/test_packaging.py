@@ -100,26 +100,6 @@ def test_every_example_of_the_first_pages_runs_with_some_extra(
     assert wheel.NEEDS.keys() == {"core", *USERS}
 
 
-def test_outcomes_of_the_wheel_are_kept_one_line_each(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(ROOT / "tests" / "packaging")
-    wheel = importlib.import_module("wheel")
-    path = tmp_path / "wheels.csv"
-    rest = ("8", "60", "numpy 2.0.0")
-    wheel.keep(path, ("3.10.1", "newest", "linear", "failed: x", *rest))
-    wheel.keep(path, ("3.9.18", "newest", "core", "ok", *rest))
-    wheel.keep(path, ("3.10.1", "newest", "core", "ok", *rest))
-    wheel.keep(path, ("3.10.1", "newest", "linear", "ok", *rest))
-    lines = [line.split(",")[:4] for line in path.read_text("utf-8").splitlines()]
-    assert lines == [
-        ["python", "versions", "extra", "outcome"],
-        ["3.9.18", "newest", "core", "ok"],
-        ["3.10.1", "newest", "core", "ok"],
-        ["3.10.1", "newest", "linear", "ok"],
-    ]
-
-
 def test_every_file_of_the_package_is_packed() -> None:
     package = ROOT / "src" / "cyclade"
     others = {

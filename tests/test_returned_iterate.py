@@ -174,11 +174,6 @@ def test_orders_that_turn_visit_every_block(order: str) -> None:
 # ------------------------------------------------------------------- when F is evaluated
 
 
-def test_every_so_many_cycles() -> None:
-    pace = EveryCycles(3)
-    assert [k for k in range(1, 10) if pace.due(k, 0.0, [0.0])] == [3, 6, 9]
-
-
 @pytest.mark.parametrize("cost", [1.0, 7.0, 30.0, 250.0])
 def test_every_so_many_samples(cost: float) -> None:
     pace, seen, samples = EverySamples(100.0), [40.0], 40.0
@@ -189,11 +184,6 @@ def test_every_so_many_samples(cost: float) -> None:
         assert pace.due(k, samples, [*seen, before]) == passed  # evaluations between shift nothing
         if passed:
             seen.append(samples)
-
-
-def test_shares_of_cycles_add_up_to_rounding() -> None:
-    tenths = sum([10.0 * 0.1] * 10)  # 9.999…
-    assert EverySamples(10.0).due(1, tenths, [0.0])
 
 
 @pytest.mark.parametrize("method", ["SCCD", "SGD"])

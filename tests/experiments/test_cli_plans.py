@@ -77,21 +77,6 @@ def test_which_plans_are_made(
     assert printed.count("the table") == len(made) - ("table1" in made)  # it has only times
 
 
-def test_a_results_folder_of_another_plan(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "fig1").mkdir()
-    (tmp_path / "fig1" / "plan.json").write_text(
-        '{"content": {"seeds": 3, "tune_epochs": null, "curves": [], "timed": [], "shows": {}}}'
-    )
-    before = contents(tmp_path)
-    for name in ("fig1", "fig-time"):
-        command = ["reproduce", name, "--quick", "--device", "cpu", "--out", str(tmp_path)]
-        error = failing(capsys, *command)
-        assert "fig1 holds results of another plan (seeds = 3 there, 2 here; other curves)" in error
-    assert contents(tmp_path) == before
-
-
 def test_the_names_on_the_command_line() -> None:
     from cyclade.cli import plans as command
 

@@ -66,24 +66,6 @@ def test_cifar_is_normalised_by_channel(tmp_path: Path, monkeypatch: pytest.Monk
     assert data.test.labels.tolist() == labels[5].tolist()
 
 
-def test_missing_truncated_and_damaged_files_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    contents, _, _ = cifar()
-    expect(monkeypatch, "cifar10", contents)
-    with pytest.raises(DataError, match=r"data_batch_1.bin, .* not found below .*`cyclade data"):
-        load("cifar10", tmp_path)
-    folder = tmp_path / "cifar-10-batches-bin"
-    write(folder, contents)
-    file = folder / "data_batch_3.bin"
-    file.write_bytes(contents["data_batch_3.bin"][: -3073 * 2])
-    with pytest.raises(DataError, match=r"data_batch_3.bin is cut short: 55,314 bytes"):
-        load("cifar10", tmp_path)
-    file.write_bytes(b"\x05" + contents["data_batch_3.bin"][1:-1] + b"\x05")
-    with pytest.raises(DataError, match=r"data_batch_3.bin is damaged: its sha256"):
-        verify("cifar10", tmp_path)
-
-
 def test_unknown_names() -> None:
     for call in (load, fetch, verify, network):
         with pytest.raises(

@@ -213,20 +213,6 @@ def test_lines_are_the_means_and_bands_the_ranges(page: Page, root: Path, x: str
             assert (slope > 0) == (axis == 0)
 
 
-def test_the_legend_hides_and_shows_in_every_figure(page: Page) -> None:
-    button = page.all("#legend .entry")[1]
-    assert button.text == "SCCD"
-    assert button.get_attribute("aria-pressed") == "true"
-    button.click()
-    assert button.get_attribute("aria-pressed") == "false"
-    assert [len(figure) for figure in page.paths()] == [3, 3, 3, 3]
-    assert page.all(".plot [data-entry='1']") == []
-    assert len(page.all(".plot path.line[data-entry='0']")) == 4
-    button.click()
-    assert button.get_attribute("aria-pressed") == "true"
-    assert len(page.all(".plot path.line[data-entry='1']")) == 4
-
-
 def test_the_legend_works_by_keyboard_and_may_hide_everything(page: Page) -> None:
     for key, button in zip("\ue00d\ue007\ue00d\ue007", page.all("#legend .entry"), strict=True):
         button.send_keys(key)  # space, enter
@@ -391,16 +377,6 @@ def rgb(colour: str) -> tuple[int, ...]:
 
 def channels(colour: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", colour)[:3])
-
-
-def test_a_narrow_window_does_not_scroll_sideways(page: Page) -> None:
-    page.driver.set_window_size(500, 900)
-    try:
-        page.driver.refresh()
-        page.fits()
-        assert [len(figure) for figure in page.paths()] == [4, 4, 4, 4]
-    finally:
-        page.driver.set_window_size(1200, 900)
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -6,7 +6,6 @@ import base64
 import json
 import re
 import shutil
-import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -117,15 +116,6 @@ def test_one_run_alone_and_one_that_has_only_begun(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("figures"))
 
 
-def test_matplotlib_is_loaded_only_to_draw() -> None:
-    code = (
-        "import sys, cyclade.experiments.report as r; "
-        "print(sorted({'matplotlib', 'sklearn', 'selenium'} & set(sys.modules)))"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "[]"
-
-
 def test_results_to_keep_have_one_picture_whatever_matplotlib_is_set_to(tmp_path: Path) -> None:
     matplotlib = pytest.importorskip("matplotlib")
     kept = pack(fig1(tmp_path / "fig1", seeds=1, epochs=2), tmp_path / "packed")
@@ -160,18 +150,6 @@ def test_runs_that_were_timed_have_no_curves_and_no_best(tmp_path: Path) -> None
     assert not (tmp_path / "figures").exists()
     shutil.rmtree(tmp_path / "runs")
     assert "a device" in report(tmp_path).read_text("utf-8")
-
-
-@pytest.mark.usefixtures("unprinted")
-def test_a_plan_that_shows_others_reads_them_beside_it(tmp_path: Path) -> None:
-    fig1(tmp_path / "fig1", seeds=1, epochs=2)
-    (tmp_path / "both").mkdir()
-    plan = {"name": "both", "panels": {"x": "seconds"}, "content": {"shows": {"fig1": {}}}}
-    (tmp_path / "both" / "plan.json").write_text(json.dumps(plan))
-    text = report(tmp_path / "both").read_text("utf-8")
-    assert "8 runs" in text
-    assert "../fig1/runs/" in text
-    assert '"startX":"seconds_alone"' in text
 
 
 def test_ends_by_a_number_that_was_varied_are_the_first_figure(tmp_path: Path) -> None:

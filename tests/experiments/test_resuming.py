@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +12,6 @@ import torch
 
 from cyclade.experiments import FolderError, Row, RunConfig, run
 from cyclade.experiments.folder import RunFolder
-from cyclade.experiments.training import Training
 
 SMALL = RunConfig(batch=700, epochs=2, lr=0.02, device="cpu")
 
@@ -85,25 +80,6 @@ def test_an_interrupted_run(changes: dict[str, Any], tmp_path: Path) -> None:
     assert_same_end(tmp_path / "whole", tmp_path / "parts")
 
 
-def test_an_interrupt_within_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = replace(SMALL, method="VRO-CCD", p=0.3)
-    run(config, tmp_path / "whole")
-    measure = Training._measure
-
-    def interrupted(self: Training, loss: float | None) -> Row:
-        if self.epoch == 2:
-            raise KeyboardInterrupt
-        return measure(self, loss)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Training, "_measure", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            run(config, tmp_path / "parts")
-    assert [row.epoch for row in RunFolder(tmp_path / "parts").history()] == [0, 1]
-    run(config, tmp_path / "parts")
-    assert_same_end(tmp_path / "whole", tmp_path / "parts")
-
-
 def test_death_at_every_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process dies before each file takes its place, which is after the one before it did."""
     config = replace(SMALL, epochs=2)
@@ -131,29 +107,6 @@ def test_death_at_every_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         if writes <= number:
             break
     assert deaths == 9  # config, about, history, two epochs of two files, one kept, done
-
-
-def test_a_killed_process(tmp_path: Path) -> None:
-    config = replace(SMALL, method="VRO-CCD", epochs=7, batch=200, p=0.2, lr=0.005)
-    (tmp_path / "c.toml").write_text(config.to_toml())
-    folder = tmp_path / "killed"
-    command = [
-        sys.executable, "-m", "cyclade.cli", "run", str(tmp_path / "c.toml"), "--out", str(folder),
-    ]  # fmt: skip
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        for _ in range(4000):
-            if process.poll() is not None or (
-                folder.exists() and len(RunFolder(folder).history()) >= 3
-            ):
-                break
-            time.sleep(0.05)
-        process.send_signal(signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
-    assert not (folder / "done").exists()
-    assert 3 <= len(RunFolder(folder).history()) < 8
-    run(config, folder)
-    run(config, tmp_path / "whole")
-    assert_same_end(tmp_path / "whole", folder)
 
 
 def test_a_checkpoint_of_another_device(tmp_path: Path) -> None:

@@ -40,16 +40,6 @@ def test_it_ends_where_the_engine_ends(loss: str, method: str, stored: type) -> 
     assert fit.intercept == pytest.approx(best.intercept, abs=0.02)
 
 
-@pytest.mark.parametrize("method", ["SCCD", "SGD"])
-def test_the_plain_methods_come_near(method: str) -> None:
-    X, y = data()
-    best, null = solve(X, y, "squared", L1(0.02), tol=1e-10).objective, 0.5 * float(np.var(y))
-    fit = solve_rows(X, y, "squared", L1(0.02), method=method, epochs=40, tol=0.0)
-    assert fit.objective - best < 0.02 * (null - best)
-    assert fit.objective == min(row["objective"] for row in fit.history)
-    assert fit.epochs == pytest.approx(40, abs=1)
-
-
 @pytest.mark.parametrize("penalty", [L1(0.02), Rows(0.02), GroupL2(0.02, groups=3)], ids=repr)
 @pytest.mark.parametrize("with_offset", [False, True])
 def test_certificates_are_those_of_the_engine(penalty: Any, with_offset: bool) -> None:
