@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,29 +56,30 @@ class Line:
             return w
         import torch
 
-        parts, at = {}, 0
-        for key, a in self.x0.items():
-            parts[key] = torch.from_numpy(w[at : at + a.numel()].reshape(a.shape).copy())
-            at += a.numel()
-        return parts
+        parts = torch.from_numpy(w.copy()).split([a.numel() for a in self.x0.values()])
+        return {
+            k: part.reshape(a.shape) for (k, a), part in zip(self.x0.items(), parts, strict=True)
+        }
 
     def start(self) -> Array:
         """x0 as one vector."""
-        if not self.torch:
-            return np.asarray(self.x0)
-        return np.concatenate([a.numpy().ravel() for a in self.x0.values()])
+        return vector(self.x0.values()) if self.torch else np.asarray(self.x0)
 
     def pair(self, w: Array) -> tuple[float, Array]:
         """f and its gradient at a vector, as L-BFGS-B asks."""
-        if not self.torch:
-            assert self.jac is not None
-            return self.fun(w), self.jac(w)
         x = self.flat(w)
+        if self.jac is not None:
+            return self.fun(x), self.jac(x)
         for a in x.values():
             a.requires_grad_(True)
         value = self.fun(x)
         value.backward()
-        return value.item(), np.concatenate([a.grad.numpy().ravel() for a in x.values()])
+        return value.item(), vector(a.grad for a in x.values())
+
+
+def vector(tensors: Iterable[Any]) -> Array:
+    """Tensors as one vector."""
+    return np.concatenate([a.numpy().ravel() for a in tensors])
 
 
 @dataclass

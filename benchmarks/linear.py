@@ -12,6 +12,8 @@ A line is a problem, a data set and a place: λ_max/10, λ_max/100, or a path of
 ``--redo cyclade`` measures that solver again. What a solver is measured by is told in
 `linear_peers.worker`, what the problems are in `linear_peers.problems`. On a machine that is busy,
 ``--duel 9`` then measures ours and the two fastest peers of every line again, taking turns.
+``--versions OLD NEW --duel 5`` does the same with `cyclade` of two source trees and no peers; its
+table is versions.csv.
 """
 
 from __future__ import annotations
@@ -31,7 +33,6 @@ import numpy as np
 from linear_peers import kinds
 from linear_peers.problems import CONVEX, SYNTHETIC, save, synthetic, table
 from linear_peers.report import (
-    US,
     compare,
     draw,
     first_calls,
@@ -41,7 +42,8 @@ from linear_peers.report import (
     write_records,
 )
 from linear_peers.solvers import SOLVERS
-from measuring import parser_of
+from measuring import in_turns, medians, parser_of
+from tables import write_csv
 
 HERE = Path(__file__).resolve().parent
 REAL = ("news20_counts", "a9a", "w8a", "basehock", "relathe", "leukemia_allaml", "madelon")
@@ -59,6 +61,7 @@ UNSEEN_DESIGNS = (("lasso", "unseen"), ("mcp", "unseen"))
 UNSEEN_TABLES = tuple(
     (kind, name) for name in ("phishing", "mushrooms") for kind in ("lasso", "logistic")
 )
+SHORT_ROUNDS = 51  # of fits of milliseconds, which swing more
 PLACES = ("10", "100", "path")
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
@@ -101,18 +104,12 @@ class Run:
         """(name, kind, data set, place) of every line asked for."""
         if self.options.half:
             found = kinds.lines(half_name(self.options), bool(self.options.data_dir))
-            every = [(line_name(*parts), *parts) for parts in found]
-            return self.chosen(every)
-        pairs = [*DESIGNS, *UNSEEN_DESIGNS]
-        if self.options.data_dir:
-            pairs += [*TABLES, *UNSEEN_TABLES]
-        every = [
-            (line_name(kind, data, at), kind, data, at) for kind, data in pairs for at in PLACES
-        ]
-        return self.chosen(every)
-
-    def chosen(self, every: list[Line]) -> list[Line]:
-        """Those that ``--only`` names."""
+        else:
+            pairs = [*DESIGNS, *UNSEEN_DESIGNS]
+            if self.options.data_dir:
+                pairs += [*TABLES, *UNSEEN_TABLES]
+            found = [(kind, data, at) for kind, data in pairs for at in PLACES]
+        every = [(line_name(*parts), *parts) for parts in found]
         wanted = [set(words.split("|")) for words in self.options.only]
         return [line for line in every if all(words & set(line[0].split()) for words in wanted)]
 
@@ -221,21 +218,11 @@ class Run:
         for line in self.lines():
             here = [r for (name, _), r in self.records.items() if name == line[0]]
             fast = sorted((r for r in here if r["status"] == "ok"), key=lambda r: r["cpu_s"])
-            peers = [
-                r["adapter"]
-                for r in fast
-                if r["solver"] != US and r["adapter"] in self.interpreters
-            ]
+            known = self.interpreters.keys() - {"ours"}
+            peers = [r["adapter"] for r in fast if r["adapter"] in known]
             workers = {a: Served(self.command(a, line, "--serve")) for a in ["ours", *peers[:2]]}
-            times: dict[str, list[float]] = {a: [] for a, w in workers.items() if w.ready}
-            begun = time.time()
-            for _ in range(self.options.duel):
-                for adapter in times:
-                    times[adapter].append(workers[adapter].fit())
-                if time.time() - begun > 3 * self.limit(line):
-                    break
+            times = self.turns({a: w for a, w in workers.items() if w.ready}, line)
             for adapter, worker in workers.items():
-                worker.end()
                 old = self.records.get((line[0], adapter), {})
                 record = old | worker.record | {"line": line[0], "adapter": adapter}
                 record |= {"solver": SOLVERS[adapter].name, "limit_s": self.options.limit}
@@ -249,6 +236,38 @@ class Run:
             )
             found = compare(list(self.records.values()), line[0])
             print(f"{line[0]:34s} ratio {found['ratio']:5.2f}   {shown}", flush=True)
+
+    def turns(self, workers: dict[Any, Served], line: Line) -> dict[Any, list[float]]:
+        """Seconds of fits that take turns, at least `--duel` of each if they are not too long."""
+        fits = {name: worker.fit for name, worker in workers.items()}
+        once = sum(worker.record["cpu_s"] for worker in workers.values())
+        rounds = min(self.options.duel, 1 + int(3 * self.limit(line) / once)) if fits else 0
+        times = in_turns(fits, rounds, warm=0, one=lambda fit: fit(), least=2.0, most=SHORT_ROUNDS)
+        for worker in workers.values():
+            worker.end()
+        return times
+
+    def versions(self) -> None:
+        """Two source trees on every line in turns, and new over old."""
+        rows = []
+        for line in filter(self.ensure_reference, self.lines()):
+            workers = {}
+            for age, tree in zip(("old", "new"), self.options.versions, strict=True):
+                paths = os.pathsep.join([str(tree.resolve() / "src"), str(HERE)])
+                served = Served(self.command("ours", line, "--serve"), {"PYTHONPATH": paths})
+                if served.ready:
+                    workers[age] = served
+            row: dict[str, Any] = {"line": line[0]} | medians(self.turns(workers, line))
+            if len(workers) == 2:
+                row["new / old"] = row["new"] / row["old"]
+            rows.append(row)
+            print(*row.values(), flush=True)
+            write_csv(self.options.out / "versions.csv", rows)
+        ratios = [row["new / old"] for row in rows if "new / old" in row]
+        if not ratios:
+            sys.exit("no line was measured")
+        print(f"{len(ratios)} lines: new / old median {statistics.median(ratios):.2f}, "
+              f"from {min(ratios):.2f} to {max(ratios):.2f}")  # fmt: skip
 
     def keep(self, record: dict[str, Any]) -> None:
         """Remember a record, on disk too."""
@@ -266,7 +285,7 @@ class Run:
     def report(self) -> None:
         """CSV, picture, and the ratios on the screen."""
         records = self.ordered()
-        if not records:
+        if not records or self.options.versions:
             return
         out = self.options.out
         out.mkdir(parents=True, exist_ok=True)
@@ -288,10 +307,10 @@ class Run:
 class Served:
     """A worker that says how far it came, and then waits to be asked for one more fit."""
 
-    def __init__(self, command: list[str], environment: dict[str, str] = ENVIRONMENT) -> None:
+    def __init__(self, command: list[str], more: dict[str, str] | None = None) -> None:
         self.process = subprocess.Popen(
-            command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            command, env=ENVIRONMENT | (more or {}), text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         text = self._answer()
         self.record: dict[str, Any] = json.loads(text) if text else {"status": "failed"}
@@ -352,8 +371,9 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=30.0, help="CPU seconds (paths: 3 times)")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument(
-        "--duel", type=int, metavar="ROUNDS", help="ours and the two best, in turns"
+        "--duel", type=int, default=0, metavar="ROUNDS", help="ours and the two best, in turns"
     )
+    parser.add_argument("--versions", nargs=2, type=Path, help="ours of two trees, in turns")
     parser.add_argument("--report", action="store_true", help="run nothing, write the tables")
     parser.add_argument("--work", type=Path, default=Path("out/linear"))
     parser.add_argument("--out", type=Path, default=Path("out/linear"))
@@ -362,7 +382,9 @@ def main() -> None:
         parser.error("--half held needs --draw N, a number ≥ 0 that was not used before")
     run = Run(options)
     try:
-        if options.duel:
+        if options.versions:
+            run.versions()
+        elif options.duel:
             run.duels()
         elif not options.report:
             run.go()

@@ -33,6 +33,7 @@ from torch import Tensor, nn
 
 import nets_resident
 from cyclade.optim import SCCD, VRCCD, VROCCD, PageBatchSampler
+from linear_peers.problems import npz
 from measuring import arguments
 from tables import printed
 
@@ -88,12 +89,8 @@ def lenet(channels: int = 1) -> nn.Module:
 
 def tabular(given: argparse.Namespace) -> Data:
     """a9a: 12,000 rows to train on, others to test."""
-    import scipy.sparse as sp
-
-    with np.load(given.a9a) as file:
-        parts = (file["data"].astype(np.float32), file["indices"], file["indptr"])
-        table = sp.csr_matrix(parts, shape=tuple(file["shape"])).toarray()
-        labels = (file["y"] > 0).astype(np.int64)
+    table, y = npz(Path(given.a9a))
+    table, labels = table.toarray().astype(np.float32), (y > 0).astype(np.int64)
     order = np.random.default_rng(0).permutation(len(labels))
     x, y = torch.tensor(table[order]), torch.tensor(labels[order])
     return x[:12000], y[:12000], x[12000:20000], y[12000:20000]
