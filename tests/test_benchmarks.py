@@ -27,6 +27,7 @@ SMALL = {  # arguments; OUT is a folder of the test, with a small table in it
     "linear": f"{LASSO} --repeats 1 --solvers ours scikit_learn --out OUT",
     "linear of two trees": f"{LASSO} --duel 1 --versions ROOT ROOT --out OUT",
     "linear_models": "--rounds 1 --lines subsets",
+    "linear_products": "--rows 400",
     "minimize": "--repeats 1 --only nmf",
     "net_first_try": "--tasks characters --seeds 1 --rows 128",
     "nets": "--models lenet --repeats 1 --batch 64",
