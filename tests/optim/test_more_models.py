@@ -13,7 +13,8 @@ import torch
 import torch.nn.functional as F
 from small_nets import close, written
 from test_stages_cut import CASES as CUT
-from test_stages_cut import images, rows
+from test_stages_cut import images, rows, words_and_targets
+from test_stages_state import counting
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 from twin import Literal
@@ -128,6 +129,14 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "capsules": lambda: Model(
         lambda m, x: squash(m.b(squash(m.a(x).view(-1, 3, 4)))).sum(2)[:, :3],
         a=lin(8, 12), b=lin(4, 4)),
+    "cumulative batch norm": lambda: Model(
+        lambda m, x: m.b(torch.tanh(m.n(m.a(x)))),
+        a=lin(8, 6), n=nn.BatchNorm1d(6, momentum=None), b=lin(6, 3)),
+    "a switch on values": lambda: Model(
+        lambda m, x: m.b(m.n(m.a(x if x.sum() > 100 else 2 * x))),
+        a=lin(8, 6), n=nn.BatchNorm1d(6, momentum=None), b=lin(6, 3)),
+    "batch norm and dropout in a row": lambda: nn.Sequential(
+        lin(8, 30), nn.BatchNorm1d(30), nn.Dropout(), nn.ReLU(), lin(30, 3)),
     "graph attention": lambda: Model(
         graph_attention, s=lin(2, 1), d=lin(2, 1), v=lin(2, 4), out=lin(4, 3)),
 }  # fmt: skip
@@ -149,7 +158,10 @@ def in_place() -> nn.Module:
 
 Make = Callable[[], nn.Module]
 WRITTEN: dict[str, tuple[Make, Callable[[], Inputs]]] = {  # as people write them
-    **{name: CUT[name][:2] for name in CUT if name not in ("gpt", "dropped")},
+    **{name: CUT[name][:2] for name in CUT if name != "gpt"},
+    "gpt, dropout": (lambda: models.GPT(dropout=0.3), words_and_targets),
+    "vit, dropout": (lambda: models.ViT(dropout=0.3, depth=1), images),
+    "a buffer that counts": (counting, rows),
     "resnet": (lambda: models.ResNet18(3, depth=1), images),
     "in place": (in_place, rows),
 }
@@ -180,9 +192,14 @@ def test_two_cycles_are_the_literal_ones(name: str) -> None:
         warnings.simplefilter("ignore", UserWarning)  # some run whole, or cost much
         opt = SCCD(model, loss, lr=0.05, blocks="layers", example=inputs)
         literal = Literal(twin, loss, [block.params for block in opt.net.blocks], lr=0.05)
-        for _ in range(2):
+        for k in range(2):
+            torch.manual_seed(k)
             opt.step(inputs, y)
+            drawn = torch.get_rng_state()
+            torch.manual_seed(k)
             literal.step(inputs, y)
+            assert torch.equal(drawn, torch.get_rng_state())  # masks repeat, and draw once
     assert name not in CUT or opt.route == CUT[name][2]
     close(model, twin, 1e-12, 1e-10)
+    close([*model.buffers()], [*twin.buffers()], 1e-12, 1e-10)  # they move once a step
     assert all(p.grad is None and p.requires_grad for p in model.parameters())
