@@ -77,19 +77,6 @@ class GAN(nn.Module):
         return turn * F.softplus(-fake).mean() + (1 - turn) * d_loss
 
 
-def test_a_gan_loop_is_told_its_recipe() -> None:
-    parts = GAN()
-
-    def loss(out: Tensor, y: Tensor) -> Tensor:
-        found: Tensor = F.softplus(-parts.D(out)).mean()
-        return found
-
-    z = torch.randn(4, 2, dtype=torch.float64)
-    words = r'GAN.*blocks=\["G", "D"\].*lr=\[0.1, 0.0\]'
-    with pytest.raises(ValueError, match=words):
-        SCCD(parts.G, loss, lr=0.1).step(z, z)
-
-
 def test_the_recipe_of_a_gan_moves_each_net_in_its_turn() -> None:
     model = GAN()
     generator = SCCD(model, blocks=["G", "D"], lr=[0.1, 0.0])

@@ -325,6 +325,14 @@ ERRORS: list[tuple[dict[str, Any], str]] = [
     ({"reg": 0.1}, "reg must be a Regulariser"),
     ({"reg": {"layer9": L1(0.1)}}, "reg names 'layer9'"),
     ({"cls": VRCCD, "order": "greedy"}, "order='greedy' compares blocks"),
+    ({"resident": "blocks"}, "resident must be 'block' or None"),
+    ({"resident": "block", "visit_steps": 0}, "visit_steps must be an integer >= 1"),
+    ({"resident": "block", "visit_steps": 2.5}, "visit_steps must be an integer"),
+    ({"resident": "block", "precondition": "spectral"}, "takes Adam's steps"),
+    ({"resident": "block", "reg": "L1"}, "does not take reg=: leave it out"),
+    ({"resident": "block", "capture": True}, "does not take capture=: leave it out"),
+    ({"resident": "block", "max_overhead": 1.5}, "max_overhead is for cycles"),
+    ({"resident": "block", "order": "greedy"}, "order='greedy' compares blocks"),
     ({"model": net().parameters()}, r"give the model itself, not model\.parameters\(\)"),
 ]
 

@@ -187,21 +187,6 @@ def test_transforms_in_forward_leave_torch_as_it_was(make: Any) -> None:
     torch.func.jvp(torch.tanh, (torch.ones(2),), (torch.ones(2),))
 
 
-class Forces(Net):
-    zero = False
-
-    def forward(self, x: Tensor) -> Tensor:
-        places = x.detach().requires_grad_()
-        energy = super().forward(places).sum()
-        (slope,) = torch.autograd.grad(energy, places, create_graph=True)
-        return slope.sum(1, keepdim=True)
-
-
-@WHOLE
-def test_leaves_that_forward_makes_are_no_strangers() -> None:
-    trains_as_the_model(Forces)
-
-
 SCALES: dict[str, Any] = {"tau": 1.0, "deep": [{"tau": 1.0}]}
 CONFIG = SimpleNamespace(tau=1.0)
 

@@ -123,25 +123,6 @@ def test_it_says_what_a_step_costs() -> None:
     assert "one block a step, 50 steps in a row\nmultiply-adds of a step: 0." in repr(opt)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"resident": "blocks"}, "resident must be 'block' or None"),
-        ({"visit_steps": 0}, "visit_steps must be an integer >= 1"),
-        ({"visit_steps": 2.5}, "visit_steps must be an integer"),
-        ({"precondition": "spectral"}, "takes Adam's steps"),
-        ({"reg": "L1"}, "does not take reg=: leave it out"),
-        ({"capture": True}, "does not take capture=: leave it out"),
-        ({"max_overhead": 1.5}, "max_overhead is for cycles"),
-        ({"order": "greedy"}, "order='greedy' compares blocks"),
-    ],
-    ids=str,
-)  # fmt: skip
-def test_what_it_does_not_take(options: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        SCCD(net(), F.cross_entropy, **{"resident": "block", **options})
-
-
 def test_other_optimizers_and_other_visits_refuse_by_name() -> None:
     with pytest.raises(ValueError, match="resident='block' is for SCCD, not for SGD"):
         SGD(net(), F.cross_entropy, resident="block")

@@ -237,7 +237,10 @@ FREE, HIDDEN = torch.ones(3, dtype=torch.float64, requires_grad=True), Scaled()
 @pytest.mark.parametrize(
     ("loss", "message"),
     [
-        (lambda out, y: HIDDEN(out, y), r"a trained parameter of shape \(\)"),
+        (
+            lambda out, y: HIDDEN(out, y),
+            r'a trained parameter of shape \(\).*GAN.*blocks=\["G", "D"\].*lr=\[0.1, 0.0\]',
+        ),
         (lambda out, y: F.cross_entropy(out * FREE.sum(), y), r"a trained tensor of shape \(3,\)"),
         (lambda out, y: F.cross_entropy(out.detach(), y), "the loss has no graph"),
         (lambda out, y: torch.tensor(F.cross_entropy(out, y).item()), "the loss has no graph"),
@@ -337,27 +340,28 @@ def test_stages_that_are_not_the_model_are_refused() -> None:
 
 
 class Force(nn.Module):
-    """Energies and their gradient in the input."""
+    """Energies and their gradient in the input, or in a leaf that forward makes of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, leaf: bool = False) -> None:
         super().__init__()
         torch.manual_seed(0)
-        self.a, self.b = nn.Linear(6, 5), nn.Linear(5, 1)
+        self.a, self.b, self.leaf = nn.Linear(6, 5), nn.Linear(5, 1), leaf
 
     def energy(self, x: Tensor) -> Tensor:
         return self.b(torch.tanh(self.a(x)))
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x.requires_grad_()
+        x = (x.detach() if self.leaf else x).requires_grad_()
         with torch.enable_grad():
             energy = self.energy(x).sum()
             return torch.autograd.grad(energy, x, create_graph=True)[0]
 
 
 @pytest.mark.filterwarnings("ignore::cyclade.optim.CutWarning")
+@pytest.mark.parametrize("leaf", [False, True])
 @pytest.mark.parametrize("cls", [SCCD, VROCCD])
-def test_a_forward_that_differentiates_is_exact(cls: Any) -> None:
-    both = Both(Force, F.mse_loss, cls)
+def test_a_forward_that_differentiates_is_exact(cls: Any, leaf: bool) -> None:
+    both = Both(lambda: Force(leaf), F.mse_loss, cls)
     for k in range(4):
         both.step(batch(12, seed=k)[0], torch.ones(12, 6, dtype=torch.float64))
     assert both.opt.net.m == 2

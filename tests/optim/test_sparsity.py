@@ -476,16 +476,6 @@ def test_left_alone(name: str) -> None:
     assert any(reason in row["reason"] for row in report.left), report.left
 
 
-def test_a_module_may_be_named_like_a_method() -> None:
-    def forward(self: Any, x: Tensor) -> Tensor:
-        x = self.a(x)
-        return self.b(x) + self.size(x)
-
-    model = prepared(written(forward, a=nn.Linear(5, 5), size=nn.Linear(5, 5), b=nn.Linear(5, 5)))
-    assert difference(model, inputs(4, 5)) == 0.0
-    assert model.a.out_features == 5
-
-
 # The model afterwards
 
 
