@@ -139,6 +139,16 @@ def test_the_default_tolerance_is_that_of_other_models_and_no_intercept_is_shown
     np.testing.assert_allclose(single.coef_, model.coef_, atol=1e-4)
 
 
+@pytest.mark.parametrize("seed", [0, 38])
+def test_slow_progress_is_no_standstill(seed: int) -> None:
+    """Times that nearly follow from X: F no longer falls by more than rounding, distances do."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((150, 12))
+    z = X[:, 0] * 2 - X[:, 3] + 0.3 * rng.standard_normal(150)
+    y = survival(time=np.exp(-z), event=rng.random(150) < 0.7)
+    assert CoxRegression(alpha=0.01).fit(X, y).certificate_.reached
+
+
 def test_strata_are_named_by_number() -> None:
     X, given = draw()
     model = CoxRegression(0.02).fit(X, survival(**given))

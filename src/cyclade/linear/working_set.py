@@ -227,7 +227,9 @@ class Stopping:
         lower = now.objective < self._lowest - self._precision * abs(now.objective)
         better = lower or value < tuning.stall_drop * self._best
         self._stalled = 0 if better else self._stalled + 1
-        self._best, self._lowest = min(self._best, value), min(self._lowest, now.objective)
+        if better:  # slow progress adds up over the checks
+            self._best = min(self._best, value)
+        self._lowest = min(self._lowest, now.objective)
         # Near the solution a gap shrinks in proportion to the distance, so one tells the other.
         part = self.tolerance / max(value, self.tolerance, numerics.TINY)
         self.target = min(self.target, 0.5 * part * now.distance)
