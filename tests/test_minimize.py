@@ -335,30 +335,6 @@ def test_estimated_constants_are_the_block_curvatures() -> None:
     np.testing.assert_allclose(by_numpy.Lambda, exact, rtol=0.05)
 
 
-def test_curvature_follows_the_point() -> None:
-    """f = x⁴/4 has curvature 3x²: estimated again every cycle, L shrinks with x."""
-
-    def fun(x: torch.Tensor) -> torch.Tensor:
-        return (x**4).sum() / 4
-
-    once = minimize(fun, torch.full((1,), 3.0), L=Curvature(1), max_cycles=30, tol=None)
-    often = minimize(fun, torch.full((1,), 3.0), L=Curvature(1, every=1), max_cycles=30, tol=None)
-    assert once.Lambda[0] == pytest.approx(27, rel=1e-3)
-    assert often.Lambda[0] < 0.1
-    assert often.fun < once.fun
-
-
-def test_a_learning_rate_schedule() -> None:
-    seen: list[int] = []
-
-    def eta(k: int) -> float:
-        seen.append(k)
-        return 0.5 / (1 + k)
-
-    solve(method="SCCD", b=5, L=4.0, eta=eta, max_cycles=4, tol=None)
-    assert seen == [0, 1, 2, 3]
-
-
 @pytest.mark.parametrize("method", ["PAGE", "SGD"])
 def test_page_and_sgd_keep_every_blocks_own_regulariser_and_metric(method: str) -> None:
     problem = bowl(np.array([1.0, 1.0, 9.0, 9.0]), np.array([0.5, -0.05, -1.0, -1.0]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import re
 from pathlib import Path
 from typing import Any
@@ -23,15 +23,10 @@ PAGES = [
 GUIDES = ("linear", "minimize", "nets", "scaling", "how-do-i")
 
 
-@pytest.fixture(scope="module")
-def counting() -> Any:
-    path = ROOT / "docs" / "_extensions" / "sentences.py"
-    spec = importlib.util.spec_from_file_location("sentences", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def counting(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_extensions")
+    return importlib.import_module("sentences")
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)

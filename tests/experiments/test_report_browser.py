@@ -224,25 +224,6 @@ def test_the_legend_works_by_keyboard_and_may_hide_everything(page: Page) -> Non
     assert not page.one("#show-all").is_displayed()
 
 
-def test_the_first_key_leads_past_the_head(page: Page) -> None:
-    from selenium.webdriver.common.action_chains import ActionChains
-    from selenium.webdriver.common.keys import Keys
-
-    where = "return document.activeElement.getBoundingClientRect().left"
-    hidden = page.one(".skip-link")
-    assert page.script("return arguments[0].getBoundingClientRect().right", hidden) < 0
-    ActionChains(page.driver).send_keys(Keys.TAB).perform()
-    assert page.driver.switch_to.active_element == hidden
-    assert page.script(where) >= 0  # it is seen while it has the focus
-    ActionChains(page.driver).send_keys(Keys.ENTER).perform()
-    assert page.driver.switch_to.active_element == page.one("main")
-    names = page.script(
-        "return [...document.querySelectorAll('[role=region]')].map(e => e.ariaLabel)"
-    )
-    assert "table" not in names
-    assert len(set(names)) == len(names)
-
-
 def test_axes_can_be_switched(page: Page) -> None:
     from selenium.webdriver.support.select import Select
 
@@ -402,19 +383,6 @@ def test_how_runs_ended_is_seen_without_scrolling(opened: Open, tmp_path: Path, 
             "s.getBoundingClientRect().left; const b = x(); s.scrollLeft = 80; return [b, x()]"
         )
         assert before == after == 0
-
-
-def test_tables_print_whole(page: Page) -> None:
-    with page.shown(width=718, media="print"):  # A4 within its margins
-        sizes = page.script(
-            "return [...document.querySelectorAll('.scroll')].map(s => "
-            "[s.querySelector('table').getBoundingClientRect().right, "
-            "getComputedStyle(s).overflowX])"
-        )
-    assert sizes
-    for right, overflow in sizes:
-        assert right <= 718
-        assert overflow == "visible"
 
 
 def test_lines_are_named_at_their_ends(page: Page) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import math
 import re
@@ -254,8 +254,9 @@ def test_every_check_of_every_plan_names_curves_of_it(make_plan: Any, quick: boo
             assert any(all(getattr(c, k) == v for k, v in wanted.items()) for c in configs), check
 
 
-def test_committed_plans_claim_what_the_code_claims() -> None:
-    pages = _script("pages")
+def test_committed_plans_claim_what_the_code_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(RESULTS.parents[1] / "benchmarks")
+    pages = importlib.import_module("pages")
     for path in RESULTS.glob("*/plan.json"):
         assert path.read_text("utf-8") == pages.refreshed(json.loads(path.read_text("utf-8")))
 
@@ -274,13 +275,3 @@ def test_pages_of_committed_results_say_what_their_tables_say(path: Path) -> Non
     else:  # it is about times alone
         assert 'class="best"' not in text
         assert "<svg" not in text
-
-
-def _script(name: str) -> Any:
-    path = RESULTS.parents[1] / "benchmarks" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import subprocess
 import sys
@@ -234,20 +233,6 @@ def test_names_from_files_do_not_move_the_terminal(
     with pytest.raises(FolderError) as error:
         read(bad)
     assert "\x1b" not in str(error.value)
-
-
-@pytest.mark.parametrize("name", ["about.json", "done", "config.toml", "history.csv"])
-@pytest.mark.parametrize("text", ["[]", "3", '"x"', "null", '{"starts": 3}', '{"starts": [[1]]}'])
-def test_other_types_in_the_files_of_a_run(name: str, text: str, tmp_path: Path) -> None:
-    """Each is named in one line, or bears on no result."""
-    from cyclade.experiments.config import RunConfig
-    from cyclade.experiments.folder import RunFolder
-
-    (tmp_path / "config.toml").write_text(RunConfig().to_toml())
-    (tmp_path / "about.json").write_text(json.dumps({"starts": [{}]}))
-    (tmp_path / name).write_text(text)
-    assert RunFolder(tmp_path).problem()
-    assert all(isinstance(one, dict) for one in RunFolder(tmp_path).noted())
 
 
 def test_a_lock_that_cannot_be_removed_is_released(

@@ -108,14 +108,6 @@ def test_a_certificate_is_reached_from_an_untouched_start(problem):
     assert np.all(np.diff(result.history["fun"]) <= 1e-12)
 
 
-@pytest.mark.parametrize("name", ["logistic", "Tukey", "phase retrieval"])
-def test_greedy_agrees_with_and_without_block_gradients(name):
-    problem = CASES[name]()
-    fast = problem.minimize(order="greedy", max_cycles=5, tol=None)
-    slow = problem.minimize(order="greedy", max_cycles=5, tol=None, block_jac=problem.block_jac)
-    np.testing.assert_allclose(fast.x, slow.x, rtol=1e-8, atol=1e-10)
-
-
 def test_sparse_and_dense_agree():
     sparse = CASES["logistic, sparse"]()
     dense = LogisticRegression(sparse.A.toarray(), sparse.y, blocks=3, reg=sparse.reg)
