@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from cyclade._checks import (
+    choice,
     finite_number,
     generator,
     is_number,
@@ -116,7 +117,7 @@ def test_long_and_broken_values_are_shown_short() -> None:
         (lambda: as_order("forwards", 3), "did you mean 'forward'?"),
         (lambda: RunConfig.from_dict({"epoch": 3}), "did you mean 'epochs'?"),
         (lambda: find("cifar"), "did you mean 'cifar10'?"),
-        (lambda: _checks.choice("returns", "lst", ("best", "last")), "did you mean 'last'?"),
+        (lambda: choice("returns", "lst", ("best", "last")), "did you mean 'last'?"),
     ],
 )
 def test_an_unknown_name_comes_with_the_one_that_was_meant(
