@@ -25,11 +25,9 @@ baked_in = itemgetter(*_SHARED)
 
 
 class GroupOptions:
-    """lr, weight decay and the rest of every block's param groups.
+    """What all groups of a block share, in `blocks`; and lr and weight decay, which may differ.
 
-    `refresh` reads the groups at the start of a step; `blocks` has what all groups of a block
-    share. lr and weight decay may differ between them. With `numbers` (under capture) these two
-    are read from the device.
+    `refresh` reads the groups before a step. Under capture `numbers` has the two on the device.
     """
 
     def __init__(

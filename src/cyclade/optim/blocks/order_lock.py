@@ -27,12 +27,8 @@ PROGRESS = 0.9
 """The loss from the first to the last of these looks; where it falls faster, nothing is locked."""
 
 LOCKED = 0.45
-"""A mean cosine over blocks and looks that only locked orders were seen to reach.
-
-In `studies/deep/records.json` 23 of the 42 runs of the GPT in forward order reach more.
-Simultaneous steps stay below 0.48, and the ResNet-18 below 0.45 in every order. Steps so small that
-nothing swings are above in every order: then the loss falls, or lr is far too small.
-"""
+"""A mean cosine over blocks and looks that locked orders reach (`studies/deep/records.json`); steps
+so small that nothing swings reach it too: then the loss falls, or lr is far too small."""
 
 
 class LockWarning(UserWarning):

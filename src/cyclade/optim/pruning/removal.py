@@ -82,15 +82,16 @@ def sparsity(model: nn.Module) -> SparsityReport:
     total          8  37.5 %      1 / 3         0 / 5
     """
     rows: list[dict[str, Any]] = []
-    for name, parameter in shaped(model):
-        if parameter.dim() >= 2:
-            n, shape = parameter.numel(), tuple(parameter.shape)
-            zeros = (n - int(parameter.count_nonzero())) / max(n, 1)
-            row: dict[str, Any] = {"parameter": name, "shape": shape, "size": n, "zeros": zeros}
-            for dim, side in enumerate(("rows", "columns")):
-                row[side] = shape[dim]
-                row[f"dead_{side}"] = int(dead_slices(parameter, dim).sum()) if n else 0
-            rows.append(row)
+    for name, weight in shaped(model):
+        if weight.dim() >= 2:
+            n, shape = weight.numel(), tuple(weight.shape)
+            dead = [int(dead_slices(weight, dim).sum()) if n else 0 for dim in (0, 1)]
+            rows.append({
+                "parameter": name, "shape": shape, "size": n,
+                "zeros": (n - int(weight.count_nonzero())) / max(n, 1),
+                "rows": shape[0], "dead_rows": dead[0],
+                "columns": shape[1], "dead_columns": dead[1],
+            })  # fmt: skip
     return SparsityReport(rows)
 
 
