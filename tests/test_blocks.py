@@ -82,32 +82,6 @@ def test_a_namedtuple_comes_back_and_other_mappings_become_dicts() -> None:
     assert ordered.whole().keys() == {"a"}
 
 
-@pytest.mark.parametrize("method", ["P-CCD", "VRO-CCD", "SGD"])
-def test_a_nested_problem_is_solved_in_every_method(method: str) -> None:
-    target = nested()
-    wanted = Layout.of(target).arrays(target)
-
-    def halves(x: Any) -> list[Any]:
-        return [a - b for a, b in zip(Layout.of(target).arrays(x), wanted, strict=True)]
-
-    def fun(x: Any, idx: Any = None) -> float:
-        return 0.5 * float(sum(np.sum(a**2) for a in halves(x)))
-
-    def jac(x: Any, idx: Any = None) -> Any:
-        W, b, first, second = halves(x)
-        return {"dec": [first, (second,)], "enc": (W, b)}
-
-    x0 = Layout.of(target)._structure.build(iter([0.0 * a for a in wanted]))
-    options: dict[str, Any] = {} if method == "P-CCD" else {"n": 3, "b": 2, "eta": 0.9}
-    res = minimize(
-        fun, x0, jac=jac, method=method, blocks={"enc": {"W": 3}}, L=1.0,
-        reg={"enc.W[1]": L1(0.5)} if method != "SGD" else None, tol=1e-6, **options,
-    )  # fmt: skip
-    assert res.success, res.message
-    np.testing.assert_allclose(res.x["dec"][1][0], 9, atol=1e-4)
-    assert res.x["enc"].b.shape == ()
-
-
 @pytest.mark.parametrize(
     ("x0", "blocks", "error"),
     [

@@ -29,15 +29,6 @@ ROUNDING = 1e-11
 PENALTY = L1(0.02)
 
 
-def _sampler(method: Any, m: int, n: int, b: int | None) -> Any:
-    sampler = make_sampler(method, FewRows(n), b, None, None)
-    return (
-        EarlyRefresh(sampler, m if method.resample == "block" else 1)
-        if sampler.recursive
-        else sampler
-    )
-
-
 class Sizes:
     """Λ_j of the literal loop divided by η_k, as it steps by 1 / Λ_j alone."""
 
@@ -63,7 +54,9 @@ def test_every_cycle_of_a_fit_is_the_papers(loss: str, method: str, order: str) 
     features = Features(11, 3, fit_intercept=True, joined=chosen.one_block)
     m, index = features.layout.m, features.layout.flat_index()
     fun, jac = function(case, features, weighted=True)
-    sampler = _sampler(chosen, m, n, b)
+    sampler = make_sampler(chosen, FewRows(n), b, None, None)
+    if sampler.recursive:
+        sampler = EarlyRefresh(sampler, m if chosen.resample == "block" else 1)
     small = float(getattr(make_sampler(chosen, FiniteSum(n), b, None, None), "b_small", b or n))
     everything = Rows(
         case.X, case.y, case.weight / case.weight.sum(), case.offset, features.members
