@@ -4,6 +4,7 @@ import numpy as np
 import pyproximal
 import pytest
 
+from cyclade.linear import penalties as linear_penalties
 from cyclade.regularisers import L1, NonNegative, NuclearNorm, PerBlock, PyProximal, Zero, per_block
 
 
@@ -47,6 +48,7 @@ def test_exact_distance_needs_every_block():
         (3.0, TypeError, "reg must be None, one Regulariser for all .* L1.* got float"),
         ("l1", TypeError, "reg must be None, .* got str"),
         (pyproximal.L1(), TypeError, r"got L1; wrap a PyProximal operator as PyProximal\(op\)"),
+        (linear_penalties.L1(1.0), TypeError, "got L1 of cyclade.linear; take one of cyclade.reg"),
         ([L1(1.0)], ValueError, "reg has 1 entries for 2 blocks; give one per block"),
         ([L1(1.0), 2.0], TypeError, r"reg\['b'\] must be a Regulariser, got float"),
         ({"c": L1(1.0)}, ValueError, r"reg names unknown blocks \['c'\]; the blocks are"),

@@ -274,6 +274,8 @@ def _by_name(
 
 
 def _hint_for_operators(candidate: object) -> str:
+    if type(candidate).__module__.startswith("cyclade.linear."):
+        return " of cyclade.linear; take one of cyclade.regularisers"
     return "; wrap a PyProximal operator as PyProximal(op)" if hasattr(candidate, "prox") else ""
 
 
