@@ -70,11 +70,14 @@ def nmf(name: str, X: Any, k: int, rng: np.random.Generator, weights: Array | No
         return model.fit_transform(X, W=W.copy(), H=H.copy()), model.components_
 
     def tensorly() -> Any:
-        from tensorly.decomposition import non_negative_parafac_hals
+        from tensorly import decomposition
 
-        start = (np.ones(k), [W.copy(), H.T.copy()])
-        found = non_negative_parafac_hals(X, k, n_iter_max=500, init=start, tol=1e-7)
-        return found[1][0] * found[0], found[1][1].T
+        options: dict[str, Any] = {"init": (np.ones(k), [W.copy(), H.T.copy()])}
+        call = decomposition.non_negative_parafac_hals
+        if weights is not None:
+            call, options["mask"] = decomposition.non_negative_parafac, weights
+        scales, factors = call(S * X, k, n_iter_max=500, tol=1e-7, **options)
+        return factors[0] * scales, factors[1].T
 
     def nimfa() -> Any:
         vars(np).setdefault("mat", np.asmatrix)  # which NumPy 2 has no more
@@ -82,14 +85,6 @@ def nmf(name: str, X: Any, k: int, rng: np.random.Generator, weights: Array | No
 
         fit = package.Lsnmf(X, seed=None, W=W.copy(), H=H.copy(), rank=k, max_iter=50)().fit
         return np.asarray(fit.basis()), np.asarray(fit.coef())
-
-    def masked() -> Any:
-        from tensorly.decomposition import non_negative_parafac
-
-        start = (np.ones(k), [W.copy(), H.T.copy()])
-        options = {"n_iter_max": 500, "init": start, "tol": 1e-7, "mask": weights}
-        scales, factors = non_negative_parafac(S * X, k, **options)
-        return factors[0] * scales, factors[1].T
 
     def updates(cycles: int = 500) -> Any:
         """The multiplicative updates with weights that users write by hand."""
@@ -102,7 +97,7 @@ def nmf(name: str, X: Any, k: int, rng: np.random.Generator, weights: Array | No
     if weights is not None:
         peers: dict[str, Callable[[], Any]] = {"multiplicative, by hand": updates}
         if find_spec("tensorly"):
-            peers["tensorly, mask"] = masked
+            peers["tensorly, mask"] = tensorly
     else:
         peers = {"scikit-learn cd": scikit}
         if find_spec("tensorly") and not sparse.issparse(X):

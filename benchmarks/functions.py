@@ -91,6 +91,18 @@ class Trace:
     passes: list[float]
 
 
+LOSSES: dict[str, tuple[Callable[[Array, Array], Array], Callable[[Array, Array], Array]]] = {
+    "logistic": (lambda z, y: np.logaddexp(0.0, -y * z), lambda z, y: -y * expit(-y * z)),
+    "poisson": (
+        lambda z, y: np.exp(np.minimum(z, 50.0)) - y * z,
+        lambda z, y: np.exp(np.minimum(z, 50.0)) - y,
+    ),
+    "cauchy": (
+        lambda z, y: 0.5 * np.log1p((z - y) ** 2), lambda z, y: (z - y) / (1.0 + (z - y) ** 2)
+    ),
+}  # fmt: skip
+
+
 def glm(
     name: str, half: str, kind: str, n: int, p: int, spread: float, seed: int, alike: float = 0.0
 ) -> Line:
@@ -107,19 +119,7 @@ def glm(
     else:
         y = z + rng.standard_t(1.5, size=n)
 
-    def value(z: Array, y: Array) -> Array:
-        if kind == "logistic":
-            return np.logaddexp(0.0, -y * z)
-        if kind == "poisson":
-            return np.exp(np.minimum(z, 50.0)) - y * z
-        return 0.5 * np.log1p((z - y) ** 2)
-
-    def slope(z: Array, y: Array) -> Array:
-        if kind == "logistic":
-            return -y * expit(-y * z)
-        if kind == "poisson":
-            return np.exp(np.minimum(z, 50.0)) - y
-        return (z - y) / (1.0 + (z - y) ** 2)
+    value, slope = LOSSES[kind]
 
     def fun(x: Array, idx: Any = None) -> float:
         rows, t = (A, y) if idx is None else (A[idx], y[idx])
