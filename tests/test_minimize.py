@@ -507,6 +507,8 @@ def test_methods_as_objects_are_their_names_with_arguments() -> None:
         assert one.method == other.method
     with pytest.raises(ValueError, match="b is an option of the method given as an object"):
         sampled(method=methods.VROCCD(), b=3)
+    with pytest.raises(ValueError, match="order is an option of the method given as an object"):
+        sampled(method=methods.VROCCD(order="backward"), order="forward")
     with pytest.raises(TypeError, match="b_small"):
         methods.SCCD(b_small=3)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"or an object of cyclade\.methods"):

@@ -52,7 +52,7 @@ def minimize(
     p: float | None = None,
     L: float | Sequence[Any] | Mapping[str, Any] | str | Steps | None = None,
     eta: Eta | Literal["theory"] | None = None,
-    order: OrderName | Sequence[int] | list[str] | tuple[str, ...] | Order = "forward",
+    order: OrderName | Sequence[int] | list[str] | tuple[str, ...] | Order | None = None,
     accelerate: bool | None = None,
     tol: float | None = 1e-5,
     rtol: float | None = None,
@@ -126,8 +126,8 @@ def minimize(
         p; with L given, 0.15. "theory" takes L="estimate", and the largest η that Theorem 2 allows.
         Where F rises, a default η is halved, and the run goes back to its best iterate.
     order:
-        "forward", "backward", "shuffled", "rotated", "reflected", "random" (with replacement),
-        "greedy" (Gauss–Southwell), or a list of block numbers or names.
+        "forward" (where none is given), "backward", "shuffled", "rotated", "reflected", "random"
+        (with replacement), "greedy" (Gauss–Southwell), or a list of block numbers or names.
     accelerate:
         For P-CCD: Anderson extrapolation after every 5 cycles, kept only where F is smaller. None:
         where L is searched, the order is forward or backward, without block_min or returns="paper".

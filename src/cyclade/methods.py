@@ -114,11 +114,7 @@ METHODS: dict[str, type[Method]] = {
 
 def as_method(method: Any, stochastic: bool, **given: Any) -> Method:
     """A `Method` by its name, in any spelling, with the options `given`; or one as it is."""
-    given = {
-        name: value
-        for name, value in given.items()
-        if not (value is None or (isinstance(value, str) and value == "forward"))
-    }
+    given = {name: value for name, value in given.items() if value is not None}
     if isinstance(method, Method):
         for name in given:
             raise ValueError(f"{name} is an option of the method given as an object: set it there")

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse
 
 from cyclade import L1
+from cyclade.methods import VROCCD
 from cyclade.problems import (
     GemanMcClure,
     LinearProblem,
@@ -106,6 +107,15 @@ def test_a_certificate_is_reached_from_an_untouched_start(problem):
     assert result.distance_kind == "exact"
     assert (x0 == kept).all()
     assert np.all(np.diff(result.history["fun"]) <= 1e-12)
+
+
+def test_a_method_as_an_object_is_the_one_by_name():
+    problem = PLQuadratic.random(n=40, d=12, rank=6, blocks=4)
+    by_name = problem.minimize(method="VRO-CCD", b=20, order="greedy", max_cycles=30)
+    as_object = problem.minimize(method=VROCCD(b=20, order="greedy"), max_cycles=30)
+    np.testing.assert_array_equal(as_object.x, by_name.x)
+    own = problem.minimize(method=VROCCD(b=20, steps="scaled"), max_cycles=30)
+    assert own.fun != by_name.fun  # steps of one's own stay
 
 
 def test_sparse_and_dense_agree():

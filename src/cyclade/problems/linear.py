@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from cyclade._minimize import minimize
 from cyclade.blocks import Layout
 from cyclade.linear import losses
 from cyclade.linear.losses import Logistic, Loss, Squared
-from cyclade.methods import as_method
+from cyclade.methods import Method, as_method
 from cyclade.problems.residual import as_table, same_length
 from cyclade.run.result import Result
 from cyclade.sampling.orders import Greedy
@@ -112,10 +112,13 @@ class LinearProblem:
         method = as_method(options.setdefault("method", "P-CCD"), True)
         start = self.x0() if x0 is None else x0
         joined = method.one_block and self.layout.m > 1
-        greedy = isinstance(options.get("order"), Greedy) or options.get("order") == "greedy"
+        order = method.order if options.get("order") is None else options["order"]
+        greedy = isinstance(order, Greedy) or (isinstance(order, str) and order == "greedy")
         if not joined and not greedy:  # else all blocks are wanted at every point
             options.setdefault("block_jac", self.block_jac)
-        if options.get("L") is None:
+        if isinstance(options["method"], Method):
+            options["method"] = replace(method, steps=self.L) if method.steps is None else method
+        elif options.get("L") is None:
             options["L"] = self.L
         given = {"blocks": self.blocks, "reg": self.reg, "jac": self.jac, "n": self.n}
         return minimize(self.fun, start, **(given | options))
