@@ -127,22 +127,33 @@ def cycles(
     Returns the number of cycles and the largest move of the last. X is a `Stored`, and `cols` maps
     its columns to coordinates. A zero with a_j · R up to its threshold, if there are any, stays.
     """
-    done, largest = 0, np.inf
-    stays, places = zero_threshold.shape[0] > 0, places_of(X.data, X.rows)
+    A, data, rows, starts, sums, L = X.A, X.data, X.rows, X.starts, X.sums, X.L
+    done, largest, shift = 0, np.inf, 0.0 if X.dense else float(R[-1])
+    stays, places = zero_threshold.shape[0] > 0, places_of(data, rows)
     while done < max_cycles and largest > tolerance:
         largest = 0.0
         for k in range(order.shape[0]):
-            if not X.dense:
-                ask_for(places, X.starts, order, k)
             j = order[k]
-            g = dot(X, j, R)
+            if X.dense:
+                g = float(centred_dot(A[j], sums[j], R))
+            else:
+                ask_for(places, starts, order, k)
+                g = float(sparse_dot(data, rows, starts[j], starts[j + 1], R)) + shift * sums[j]
             if stays and x[j] == 0 and abs(g) <= zero_threshold[cols[j]]:
                 continue
-            t = 1.0 / X.L[j]
+            t = 1.0 / L[j]
             d = x.dtype.type(prox(parameters, x[j] + g * t, t, cols[j]) - x[j])
             if d != 0:
                 x[j] += d
-                largest = max(largest, abs(d) * X.L[j])
-                subtract(X, j, d, R)
+                largest = max(largest, abs(d) * L[j])
+                step = R.dtype.type(d * X.w)
+                if X.dense:
+                    centred_subtract(A[j], sums[j], step, R)
+                else:
+                    for e in range(starts[j], starts[j + 1]):
+                        R[rows[e]] -= step * data[e]
+                    shift += d * sums[j] / X.mass
         done += 1
+    if not X.dense:
+        R[-1] = shift
     return done, largest
