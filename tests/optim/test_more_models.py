@@ -17,10 +17,10 @@ from test_stages_cut import images, rows, words_and_targets
 from test_stages_state import counting
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
-from twin import Literal
 
 from cyclade.optim import SCCD
 from cyclade.optim._trees import pytree
+from cyclade.optim.reference import Literal
 from cyclade.optim.stages import Inputs
 
 

@@ -17,9 +17,9 @@ import torch
 import torch.nn.functional as F
 from small_nets import LR, Both, close, values
 from torch import Tensor, nn
-from twin import Literal
 
 from cyclade.optim import SCCD, SGD, VROCCD, CutWarning, ProofReport
+from cyclade.optim.reference import Literal
 
 pytestmark = pytest.mark.filterwarnings("ignore::cyclade.optim.CostWarning")
 WHOLE = pytest.mark.filterwarnings("ignore::cyclade.optim.CutWarning")  # a model that runs whole

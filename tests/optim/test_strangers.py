@@ -22,9 +22,9 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.utils.checkpoint import checkpoint
-from twin import Literal
 
 from cyclade.optim import SCCD, VROCCD
+from cyclade.optim.reference import Literal
 
 
 class TiedLM(models.GPT):
