@@ -93,6 +93,7 @@ def test_weights_by_names():
         (linear.Lasso(0.1), {"z": 1.0}, "penalty_weights: X has no feature 'z'"),
         (linear.SlopeRegression(0.1), np.ones(8), "penalty_weights must be None: Slope"),
         (linear.GroupLasso(0.1, groups=2), np.ones(8), "for each of the 4 groups, got 8"),
+        (linear.GroupLasso(0.1, groups=2), {0: 0.0}, "give one number for each of the 4 groups"),
     ],
 )
 def test_refusals(model, weights, message):

@@ -138,6 +138,8 @@ def test_arguments_of_stability_selection():
     for options in ({"threshold": 0.5}, {"q": 0}, {"false_choices": 1e-9}, {"assumption": "some"}):
         with pytest.raises(ValueError, match=next(iter(options))):
             stability_selection(linear.Lasso(), X, y, **options)
+    with pytest.raises(ValueError, match="BestSubset has a path of sizes, not of alphas"):
+        stability_selection(linear.BestSubset(), X, y)
 
 
 # Knockoffs.
@@ -217,6 +219,9 @@ def test_knockoffs_that_cannot_be_made_are_refused():
     X, y = draw(n=60)
     with pytest.raises(ValueError, match="need more than 80 rows, got 60"):
         knockoff_filter(linear.Lasso(), X, y, kind="fixed")
+    for kind in ("gaussian", "fixed"):
+        with pytest.raises(ValueError, match="X: column 40 is constant"):
+            knockoff_filter(linear.Lasso(), np.c_[X, np.ones(60)], y, kind=kind)
     with pytest.raises(ValueError, match="covariance is singular"):
         gaussian_knockoffs(X, covariance=np.ones((40, 40)))
     with pytest.raises(ValueError, match="covariance must have shape"):

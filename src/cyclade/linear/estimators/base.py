@@ -129,7 +129,8 @@ class LinearModel(FittedModel):
         Any,
         "array of one number per feature or group, or dict",
         "Factors w >= 0 of alpha: one per feature (in both parts of an elastic net), or per group; "
-        "or a dict by features' names, where others have 1. Zero leaves a feature unpenalised.",
+        "or, where features have penalties of their own, a dict by names, where others have 1. "
+        "Zero leaves a feature or group unpenalised.",
     ] = None
     tol: Tolerance = 1e-6
     max_iter: Annotated[int, "Largest number of passes."] = 100_000

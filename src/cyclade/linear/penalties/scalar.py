@@ -152,7 +152,13 @@ def weighted(penalty: Any, weights: Any, p: int, names: Any = None) -> Any:
     if not hasattr(penalty, "weighted"):
         owner = type(penalty).__name__
         raise ValueError(f"penalty_weights must be None: {owner} lacks weighted(weights)")
+    blocks = len(penalty.blocks(p)) if hasattr(penalty, "blocks") else p
     if isinstance(weights, Mapping):
+        if blocks != p:
+            raise ValueError(
+                "penalty_weights: names are those of features, which have no weights of their own "
+                f"in groups; give one number for each of the {blocks} groups"
+            )
         known = {} if names is None else by_name(names)
         full = np.ones(p)
         for name, weight in weights.items():
@@ -161,7 +167,6 @@ def weighted(penalty: Any, weights: Any, p: int, names: Any = None) -> Any:
             full[known.get(name, [name])] = as_float(weight)
         weights = full
     weights = nonnegative_vector("weighted", "penalty_weights", weights)
-    blocks = len(penalty.blocks(p)) if hasattr(penalty, "blocks") else p
     if weights.size != blocks:
         each = "features of X" if blocks == p else "groups"
         raise ValueError(

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_array
 from cyclade._checks import choice, generator
 from cyclade.linear.checks import between
 from cyclade.linear.losses import Array
+from cyclade.linear.statistics.stability import chosen_along
 
 SWEEPS = 20
 
@@ -36,6 +37,15 @@ class KnockoffSelection:
     selected: Array
     statistics: Array
     threshold: float
+
+
+def varied(X: Any) -> Array:
+    """X in float64; ValueError if a column is constant."""
+    X = np.asarray(check_array(X, dtype=np.float64))
+    constant = np.flatnonzero(np.ptp(X, axis=0) == 0.0)
+    if constant.size:
+        raise ValueError(f"X: column {constant[0]} is constant: drop it")
+    return X
 
 
 def stream(seed: Any) -> np.random.Generator:
@@ -83,7 +93,7 @@ def fixed_knockoffs(X: Any, *, seed: Any = 0) -> tuple[Array, Array]:
     >>> bool(np.allclose(X.T @ X, copies.T @ copies))
     True
     """
-    X = check_array(X, dtype=np.float64)
+    X = varied(X)
     n, p = X.shape
     if n <= 2 * p:
         raise ValueError(f"X: fixed knockoffs need more than {2 * p} rows, got {n}")
@@ -109,7 +119,7 @@ def gaussian_knockoffs(X: Any, *, mean: Any = None, covariance: Any = None, seed
     """
     from sklearn.covariance import ledoit_wolf
 
-    X = check_array(X, dtype=np.float64)
+    X = varied(X)
     mean = X.mean(axis=0) if mean is None else np.asarray(mean, np.float64)
     sigma = ledoit_wolf(X)[0] if covariance is None else np.asarray(covariance, np.float64)
     if sigma.shape != (X.shape[1],) * 2:
@@ -181,7 +191,7 @@ def knockoff_filter(
     if kind == "fixed":
         A, copies = fixed_knockoffs(X, seed=rng)
     else:
-        A = check_array(X, dtype=np.float64)
+        A = varied(X)
         copies = gaussian_knockoffs(A, mean=mean, covariance=covariance, seed=rng)
     p = A.shape[1]
     swapped = rng.random(p) < 0.5  # so that no solver favours the first of two
@@ -191,9 +201,8 @@ def knockoff_filter(
         size = abs(np.atleast_2d(clone(model).fit(both, y).coef_)).max(axis=0)
         W = size[:p] - size[p:]
     else:
-        path = clone(model).path(both, y, n_alphas=200)
-        on = np.any(np.reshape(path.coefs, (-1, 2 * p, len(path.alphas))) != 0.0, axis=0)
-        entry = np.where(on.any(axis=1), path.alphas[np.argmax(on, axis=1)], 0.0)
+        alphas, on = chosen_along(model, both, y, 200)
+        entry = np.where(on.any(axis=1), alphas[np.argmax(on, axis=1)], 0.0)
         W = np.maximum(entry[:p], entry[p:]) * np.sign(entry[:p] - entry[p:])
     W = np.where(swapped, -W, W)
     threshold = knockoff_threshold(W, rate, plus)

@@ -131,9 +131,7 @@ def stability_selection(
 
     def chosen(rows: Array) -> Array:
         part = _safe_indexing(X, rows), _safe_indexing(y, rows)
-        path = clone(model).path(*part, n_alphas=n_alphas)
-        coefs = np.asarray(path.coefs)
-        on = np.any(coefs.reshape(-1, *coefs.shape[-2:]) != 0.0, axis=0)
+        _, on = chosen_along(model, *part, n_alphas)
         last = int(np.flatnonzero(on.sum(axis=0) <= q)[-1])  # the first alpha chooses nothing
         return np.asarray(on[:, last])
 
@@ -142,6 +140,15 @@ def stability_selection(
     bound = error_bound(q, p, threshold, pairs, assumption)
     selected = np.flatnonzero(probabilities >= threshold)
     return StabilitySelection(probabilities, selected, threshold, q, bound)
+
+
+def chosen_along(model: Any, X: Any, y: Any, n_alphas: int) -> tuple[Array, Array]:
+    """The alphas of a path, and which features are chosen at each."""
+    path = clone(model).path(X, y, n_alphas=n_alphas)
+    if path.alphas[-1] == 0.0:
+        raise ValueError(f"model: {type(model).__name__} has a path of sizes, not of alphas")
+    coefs = np.asarray(path.coefs)
+    return path.alphas, np.any(coefs.reshape(-1, *coefs.shape[-2:]) != 0.0, axis=0)
 
 
 def split(n: int, labels: Array | None, rng: np.random.Generator) -> tuple[Array, Array]:
