@@ -41,11 +41,11 @@ class KnockoffSelection:
 
 def varied(X: Any) -> Array:
     """X in float64; ValueError if a column is constant."""
-    X = np.asarray(check_array(X, dtype=np.float64))
+    X = check_array(X, dtype=np.float64)
     constant = np.flatnonzero(np.ptp(X, axis=0) == 0.0)
     if constant.size:
         raise ValueError(f"X: column {constant[0]} is constant: drop it")
-    return X
+    return np.asarray(X)
 
 
 def stream(seed: Any) -> np.random.Generator:
