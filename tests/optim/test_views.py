@@ -48,6 +48,7 @@ def test_blocks_of_a_model_that_runs_whole_cost_alike() -> None:
     opt = SCCD(model, nn.CrossEntropyLoss(), blocks="layers")
     with pytest.warns(CutWarning):
         opt.step(*batch())
+    assert "1 stage (not cut)" in repr(opt)
     assert repr(opt).count("50.0%") == 2
 
 

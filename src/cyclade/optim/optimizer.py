@@ -191,7 +191,10 @@ class CyclicOptimizer(torch.optim.Optimizer):
 
     @property
     def route(self) -> str:
-        """How the model is run: cut by "stages=", "sequential", "fx" or "export"; or "whole"."""
+        """How the model is run: cut by "stages=", "sequential", "fx" or "export".
+
+        Else not cut: "whole" is one stage, "model" the model itself.
+        """
         return self._routes.how
 
     @property

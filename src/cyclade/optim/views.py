@@ -8,6 +8,8 @@ from html import escape
 from statistics import median
 from typing import TYPE_CHECKING
 
+from cyclade.optim.proof.routes import in_words
+
 if TYPE_CHECKING:
     from cyclade.optim.optimizer import CyclicOptimizer
 
@@ -31,7 +33,7 @@ def _rows(opt: CyclicOptimizer) -> list[tuple[str, ...]]:
 def _head(opt: CyclicOptimizer) -> str:
     blocks, stages = _counted(opt.net.m, "block"), _counted(len(opt.net.chain.stages), "stage")
     order = type(getattr(opt.order, "order", opt.order)).__name__.lower()  # not the check's name
-    return f"{type(opt).__name__}: {blocks}, {stages} (cut by {opt.route}), order {order}"
+    return f"{type(opt).__name__}: {blocks}, {stages} ({in_words(opt.route)}), order {order}"
 
 
 def _counted(n: int, what: str) -> str:

@@ -23,6 +23,11 @@ _FEW = 8  # samples of a batch on which a proof is made
 _AGAIN = (20, 200, 2000)  # before these steps, and each 2000 more, a route is looked at again
 
 
+def in_words(route: str) -> str:
+    """How a model is run."""
+    return "not cut" if route in ("whole", "model") else f"cut by {route}"
+
+
 @dataclass(frozen=True)
 class ProofReport:
     """What `prove` found: the route, the blocks, and parameters whose gradient was zero."""
@@ -32,7 +37,8 @@ class ProofReport:
     unseen: tuple[str, ...]
 
     def __str__(self) -> str:
-        text = f"the gradients of {self.blocks} blocks (cut by {self.route}) are the model's own"
+        how = in_words(self.route)
+        text = f"the gradients of {self.blocks} blocks ({how}) are the model's own"
         return text + (f"; nothing is known of {', '.join(self.unseen)}" if self.unseen else "")
 
 
