@@ -115,3 +115,17 @@ def test_every_file_of_the_package_is_packed() -> None:
         for path in (ROOT / "src" / module.replace(".", "/")).glob(pattern)
     }
     assert others == packed
+
+
+def test_the_page_of_a_release_says_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tests" / "packaging")
+    check = importlib.import_module("release_check")
+    there = set(re.findall(r"^([a-z][\w-]*):", text("Makefile"), re.M))
+    named = [command for command in check.STEPS.values() if command.startswith("make ")]
+    assert {command.removeprefix("make ") for command in named} <= there
+    fine = {"tests": (True, 2.0, ""), "site": (True, 3.0, "")}
+    assert "Ready to be released." in check.page(fine, "0.2.0", "abc")
+    page = check.page({**fine, "site": (False, 3.0, "first\nlast line")}, "0.2.0", "abc")
+    assert "Not ready: site failed." in page
+    assert page.rstrip().endswith("last line\n```")
+    assert check.run("exit 3")[0] is False
